@@ -1,0 +1,1 @@
+"""The flattened ONNX form of a logistic circuit."""

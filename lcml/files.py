@@ -1,0 +1,47 @@
+"""Files are written whole or not at all."""
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from lcml.errors import OutputError
+
+
+@contextlib.contextmanager
+def atomic_writer(path: str | Path) -> Iterator[BinaryIO]:
+    """A binary file that takes the place of `path` when the block ends well, and leaves no trace when it does not.
+
+    The bytes are on disk (fsync) before the rename. Raises OutputError where the directory cannot be created or
+    written, or the disk is full.
+    """
+    path = Path(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+            try:
+                os.chmod(file.name, 0o666 & ~_umask())
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            except BaseException:
+                file.close()
+                os.unlink(file.name)
+                raise
+        os.replace(file.name, path)
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror or error}; choose another place or free it") from error
+
+
+def write_atomically(path: str | Path, content: bytes | str) -> None:
+    """Write `content` (text as UTF-8) to `path` through `atomic_writer`."""
+    with atomic_writer(path) as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

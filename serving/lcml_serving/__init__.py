@@ -1,0 +1,1 @@
+"""Serving of exported logistic circuits on onnxruntime."""
