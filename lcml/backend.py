@@ -1,0 +1,155 @@
+"""Where arrays live: one switch between numpy (CPU) and cupy (CUDA).
+
+Code on the way of a mini-batch takes a `Backend` and uses `backend.xp` for everything the two libraries share. What they
+do not share, and what must be fast, is a method here, with one implementation per backend.
+"""
+
+from abc import ABC, abstractmethod
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lcml.errors import MissingDependencyError, SettingsError
+
+Array = Any
+"""An array of the backend in use: numpy.ndarray or cupy.ndarray."""
+
+BackendName = Literal["auto", "numpy", "cupy"]
+Precision = Literal["float32", "float64"]
+
+_CPU_CHUNK, _GPU_CHUNK = 512, 16384
+_HOST_SHARE, _DEVICE_SHARE = 0.6, 0.7
+
+
+class Backend(ABC):
+    """An array library and the device it computes on."""
+
+    name: str
+    xp: Any
+    device: str
+    chunk_examples: int
+    """Examples per chunk: small enough for a chunk's rows to stay in a CPU's cache, large enough to fill a GPU."""
+
+    @abstractmethod
+    def asarray(self, values: Any, dtype: Any = None) -> Array:
+        """`values` on this backend's device."""
+
+    @abstractmethod
+    def to_host(self, values: Array) -> NDArray[Any]:
+        """`values` as a numpy array."""
+
+    @abstractmethod
+    def segment_sum(self, rows: Array, offsets: Array) -> Array:
+        """Sum consecutive rows: out[s] = rows[offsets[s]] + ... + rows[offsets[s+1] - 1].
+
+        rows (n_rows, width); offsets (n_segments + 1,) strictly increasing from 0 to n_rows: no segment is empty.
+        """
+
+    @abstractmethod
+    def memory_budget(self) -> int:
+        """Bytes that cached features may take when the user states no budget."""
+
+
+class NumpyBackend(Backend):
+    """The reference: numpy on the CPU."""
+
+    name = "numpy"
+    xp = np
+    device = "cpu"
+    chunk_examples = _CPU_CHUNK
+
+    def asarray(self, values: Any, dtype: Any = None) -> Array:
+        return np.asarray(values, dtype=dtype)
+
+    def to_host(self, values: Array) -> NDArray[Any]:
+        return np.asarray(values)
+
+    def segment_sum(self, rows: Array, offsets: Array) -> Array:
+        return np.add.reduceat(rows, offsets[:-1], axis=0) if len(offsets) > 1 else rows[:0]
+
+    def memory_budget(self) -> int:
+        return int(_HOST_SHARE * _available_host_memory())
+
+
+class CupyBackend(Backend):
+    """The same code on a CUDA device, through cupy."""
+
+    name = "cupy"
+    chunk_examples = _GPU_CHUNK
+
+    def __init__(self) -> None:
+        self.xp = _import_cupy()
+        properties = self.xp.cuda.runtime.getDeviceProperties(self.xp.cuda.runtime.getDevice())
+        self.device = properties["name"].decode()
+        self._segment_sum = self.xp.ElementwiseKernel(
+            "raw T rows, raw int32 offsets, int64 width",
+            "T total",
+            """
+            const long long segment = i / width, column = i % width;
+            T sum = 0;
+            for (long long row = offsets[segment]; row < offsets[segment + 1]; ++row) sum += rows[row * width + column];
+            total = sum;
+            """,
+            "lcml_segment_sum",
+        )
+
+    def asarray(self, values: Any, dtype: Any = None) -> Array:
+        return self.xp.asarray(values, dtype=dtype)
+
+    def to_host(self, values: Array) -> NDArray[Any]:
+        host: NDArray[Any] = self.xp.asnumpy(values)
+        return host
+
+    def segment_sum(self, rows: Array, offsets: Array) -> Array:
+        width = rows.shape[1]
+        total = self.xp.empty((len(offsets) - 1, width), dtype=rows.dtype)
+        if total.size:
+            self._segment_sum(self.xp.ascontiguousarray(rows), offsets.astype("int32"), width, total)
+        return total
+
+    def memory_budget(self) -> int:
+        free, _total = self.xp.cuda.runtime.memGetInfo()
+        return int(_DEVICE_SHARE * (free + self.xp.get_default_memory_pool().free_bytes()))
+
+
+def get_backend(name: BackendName = "auto") -> Backend:
+    """The backend called `name`; `auto` is cupy where a CUDA device answers, else numpy.
+
+    Raises SettingsError for an unknown name or cupy without a device, MissingDependencyError for cupy not installed.
+    """
+    if name == "auto":
+        return CupyBackend() if cuda_is_available() else NumpyBackend()
+    if name == "numpy":
+        return NumpyBackend()
+    if name == "cupy":
+        if not cuda_is_available():
+            _import_cupy()
+            raise SettingsError("backend cupy: no CUDA device answers; use --backend numpy")
+        return CupyBackend()
+    raise SettingsError(f"unknown backend {name!r}: expected auto, numpy or cupy")
+
+
+def cuda_is_available() -> bool:
+    """Whether cupy is installed and a CUDA device answers (an import that succeeds proves neither)."""
+    try:
+        return bool(_import_cupy().cuda.is_available())
+    except MissingDependencyError:
+        return False
+
+
+def _import_cupy() -> Any:
+    try:
+        import cupy
+    except ImportError as error:
+        raise MissingDependencyError("cupy", "cuda12", "the cupy backend") from error
+    return cupy
+
+
+def _available_host_memory() -> int:
+    try:
+        with open("/proc/meminfo") as lines:
+            fields = dict(line.split(":", 1) for line in lines)
+        return int(fields["MemAvailable"].split()[0]) * 1024
+    except (OSError, KeyError, ValueError):
+        return 4 * 1024**3

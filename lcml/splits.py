@@ -1,0 +1,201 @@
+"""Splits: the one operation that grows a circuit.
+
+Split(element, variable) replaces an element by two of the same or gate, one conditioned on X_v, one on not X_v. Nodes on
+the way to v are copied; their siblings are copied down to `depth` levels and shared below. Since exactly one of X_v and
+not X_v holds, the function does not change while both halves inherit the element's weights.
+Source: Liang & Van den Broeck, AAAI 2019, section 4.2 and Algorithm 3.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lcml.circuit import Circuit
+from lcml.errors import CircuitError
+from lcml.vtree import IntArray, _frozen
+
+
+@dataclass(frozen=True)
+class Split:
+    """Split element `element` of a circuit on variable `variable`."""
+
+    element: int
+    variable: int
+
+
+@dataclass(frozen=True, eq=False)
+class SplitResult:
+    """A grown circuit and where its elements come from.
+
+    origin (n_elements,): for each new element the old element whose weights it inherits;
+    kept (n_elements,): whether its flow is that of its origin for every example.
+    """
+
+    circuit: Circuit
+    origin: IntArray
+    kept: NDArray[np.bool_]
+
+
+def apply_splits(circuit: Circuit, splits: Iterable[Split], depth: int = 0) -> SplitResult:
+    """The circuit with every split applied, from the lowest or gate to the highest.
+
+    `splits` names elements of `circuit`, each at most once. Raises CircuitError for an unknown element or variable, an
+    element named twice, a variable outside the element's scope or already decided there, or a negative depth.
+    """
+    ordered = sorted(splits, key=lambda split: split.element)
+    if depth < 0:
+        raise CircuitError(f"split depth: expected 0 or more, found {depth}")
+    for split, following in zip(ordered, ordered[1:], strict=False):
+        if split.element == following.element:
+            raise CircuitError(f"element {split.element} is split twice in one round; keep one of the splits")
+    editor = _Editor(circuit, depth)
+    for split in ordered:
+        _check_split(circuit, split)
+        editor.split(split)
+    return editor.finish()
+
+
+def added_elements(circuit: Circuit, split: Split, depth: int = 0) -> int:
+    """How many elements the circuit gains by this split alone."""
+    return apply_splits(circuit, [split], depth).circuit.n_elements - circuit.n_elements
+
+
+def _check_split(circuit: Circuit, split: Split) -> None:
+    if not 0 <= split.element < circuit.n_elements:
+        raise CircuitError(f"split: element {split.element} does not exist; the circuit has {circuit.n_elements}")
+    if not 0 <= split.variable < circuit.n_variables:
+        raise CircuitError(f"split: variable X{split.variable} does not exist; the circuit has {circuit.n_variables}")
+    gate = circuit.elem_or[split.element]
+    if split.variable not in circuit.vtree.scope(circuit.or_vtree[gate]):
+        raise CircuitError(f"split: variable X{split.variable} is not in the scope of element {split.element}")
+    decided = circuit.implied[circuit.elem_prime[split.element]] | circuit.implied[circuit.elem_sub[split.element]]
+    if split.variable in decided or split.variable + circuit.n_variables in decided:
+        raise CircuitError(f"split: variable X{split.variable} is already decided at element {split.element}")
+
+
+@dataclass(slots=True)
+class _Element:
+    prime: int
+    sub: int
+    origin: int
+    kept: bool
+
+
+@dataclass(slots=True)
+class _Gate:
+    vtree: int
+    elements: list[_Element]
+
+
+class _Editor:
+    """A circuit under change: gates by node id, old ids kept, new gates appended."""
+
+    def __init__(self, circuit: Circuit, depth: int) -> None:
+        self._circuit, self._depth = circuit, depth
+        self._n_variables, self._n_literals = circuit.n_variables, circuit.n_literals
+        vtree = circuit.vtree
+        self._left, self._right = vtree.left.tolist(), vtree.right.tolist()
+        self._range, self._position = vtree.scope_range.tolist(), np.argsort(vtree.leaf_order).tolist()
+        wires = zip(circuit.elem_prime.tolist(), circuit.elem_sub.tolist(), strict=True)
+        elements = [_Element(prime, sub, e, True) for e, (prime, sub) in enumerate(wires)]
+        start = circuit.or_start.tolist()
+        self._gates = [
+            _Gate(node, elements[start[g] : start[g + 1]]) for g, node in enumerate(circuit.or_vtree.tolist())
+        ]
+
+    def split(self, split: Split) -> None:
+        gate = self._gates[self._circuit.elem_or[split.element]]
+        index = next(i for i, element in enumerate(gate.elements) if element.origin == split.element)
+        element = gate.elements[index]
+        halves = []
+        for literal in (split.variable, split.variable + self._n_variables):
+            copies = _Copies(self, literal, self._depth)
+            halves.append(copies.condition_element(gate.vtree, element))
+        gate.elements[index : index + 1] = [half for half in halves if half is not None]
+
+    def implied_by(self, node: int) -> frozenset[int]:
+        """What the circuit knew of `node`; a split adds nothing to that, and a new gate is conditioned already."""
+        return self._circuit.implied[node] if node < self._circuit.n_nodes else frozenset()
+
+    def finish(self) -> SplitResult:
+        """Drop what the root no longer reaches, renumber by height, and freeze."""
+        height = self._circuit.vtree.height
+        reached, stack = set(), [self._circuit.n_or_gates - 1]
+        while stack:
+            gate = stack.pop()
+            if gate not in reached:
+                reached.add(gate)
+                for element in self._gates[gate].elements:
+                    stack += [node - self._n_literals for node in (element.prime, element.sub) if node >= self._n_literals]
+        order = sorted(reached, key=lambda gate: (height[self._gates[gate].vtree], gate))
+        number = np.arange(self._n_literals + len(self._gates), dtype=np.int32)
+        number[self._n_literals + np.array(order)] = self._n_literals + np.arange(len(order))
+        gates = [self._gates[gate] for gate in order]
+        elements = [element for gate in gates for element in gate.elements]
+        circuit = Circuit.trusted(
+            self._circuit.vtree,
+            _frozen([gate.vtree for gate in gates]),
+            _frozen(np.cumsum([0] + [len(gate.elements) for gate in gates])),
+            _frozen(number[[element.prime for element in elements]]),
+            _frozen(number[[element.sub for element in elements]]),
+        )
+        kept = np.array([element.kept for element in elements])
+        return SplitResult(circuit, _frozen([element.origin for element in elements]), kept)
+
+
+class _Copies:
+    """The copies that one half of one split needs: shared within the half, not between the halves."""
+
+    def __init__(self, editor: _Editor, literal: int, depth: int) -> None:
+        self._editor, self._depth, self._literal = editor, depth, literal
+        n_variables = editor._n_variables
+        self._opposite = (literal + n_variables) % editor._n_literals
+        self._place = editor._position[literal % n_variables]
+        self._conditioned: dict[int, int | None] = {}
+        self._copied: dict[tuple[int, int], int] = {}
+
+    def condition_element(self, vtree: int, element: _Element) -> _Element | None:
+        """A fresh element true where `element` and the literal are, or None where that is nowhere."""
+        first, stop = self._editor._range[self._editor._left[vtree]]
+        if first <= self._place < stop:
+            prime, sub = self._condition(element.prime), self._copy(element.sub, self._depth)
+        else:
+            prime, sub = self._copy(element.prime, self._depth), self._condition(element.sub)
+        return None if prime is None or sub is None else _Element(prime, sub, element.origin, False)
+
+    def _condition(self, node: int) -> int | None:
+        implied = self._editor.implied_by(node)
+        if self._literal in implied:
+            return node
+        if self._opposite in implied:
+            return None
+        if node not in self._conditioned:
+            gate = self._editor._gates[node - self._editor._n_literals]
+            halves = [self.condition_element(gate.vtree, element) for element in gate.elements]
+            self._conditioned[node] = self._add(gate, [half for half in halves if half is not None])
+        return self._conditioned[node]
+
+    def _copy(self, node: int, depth: int) -> int:
+        if depth == 0 or node < self._editor._n_literals:
+            return node
+        if (node, depth) not in self._copied:
+            gate = self._editor._gates[node - self._editor._n_literals]
+            elements = [
+                _Element(self._copy(e.prime, depth - 1), self._copy(e.sub, depth - 1), e.origin, False)
+                for e in gate.elements
+            ]
+            copy = self._add(gate, elements)
+            assert copy is not None
+            self._copied[node, depth] = copy
+        return self._copied[node, depth]
+
+    def _add(self, source: _Gate, elements: list[_Element]) -> int | None:
+        """A new gate; the source loses what flows through the copy, so its own flows are no longer what they were."""
+        if not elements:
+            return None
+        for element in source.elements:
+            element.kept = False
+        self._editor._gates.append(_Gate(source.vtree, elements))
+        return self._editor._n_literals + len(self._editor._gates) - 1
