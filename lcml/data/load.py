@@ -1,0 +1,116 @@
+"""From the name or path of a data set to examples for training, validation and test."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from lcml.data.idx import read_idx_directory
+from lcml.data.labels import code_labels
+from lcml.data.named import NAMED_SETS, read_named
+from lcml.data.npz import read_npz
+from lcml.data.raw import RawSet, listed
+from lcml.data.splits import DataSplits, Examples, divide
+from lcml.data.tables import read_table
+from lcml.errors import DataError
+
+VALID_FRACTION, TEST_FRACTION, TRAIN_FRACTION = 0.1, 0.2, 1.0
+UNLABELLED = -1
+"""The code of an example whose label was not asked for."""
+
+SplitName: TypeAlias = Literal["train", "valid", "test"]
+TABLES = (".csv", ".parquet")
+
+
+def load_splits(
+    source: str | Path,
+    *,
+    target: str | None = None,
+    data_dir: str | Path | None = None,
+    valid_fraction: float = VALID_FRACTION,
+    test_fraction: float = TEST_FRACTION,
+    train_fraction: float = TRAIN_FRACTION,
+    seed: int = 0,
+) -> DataSplits:
+    """Read a data set and divide it: the same arguments give the same division.
+
+    `source` is one of NAMED_SETS, a directory of IDX files, or an .npz, .csv or .parquet file (`target`: the column
+    of labels). A source with test examples of its own keeps them; otherwise `test_fraction` of all is set aside. Then
+    `train_fraction` of the others is kept, and `valid_fraction` of those goes to validation. Every choice is
+    stratified; `train_fraction` does not change the test set.
+
+    Raises DataError for data that cannot be learned from and fractions out of range, FormatError for damaged files.
+    """
+    if target is not None and not _is_table(source):
+        raise DataError(f"--target {target!r} names a column of a table, but {source} is none; leave it out")
+    raw = _read(source, target, data_dir)
+    return divide(raw, valid_fraction, test_fraction, train_fraction, seed)
+
+
+def load_examples(
+    source: str | Path,
+    *,
+    classes: Sequence[int | str] | None = None,
+    feature_names: Sequence[str] | None = None,
+    target: str | None = None,
+    data_dir: str | Path | None = None,
+    split: SplitName = "test",
+    require_labels: bool = True,
+    valid_fraction: float = VALID_FRACTION,
+    test_fraction: float = TEST_FRACTION,
+    train_fraction: float = TRAIN_FRACTION,
+    seed: int = 0,
+) -> Examples:
+    """Examples for a model that knows `classes` and was trained on `feature_names`.
+
+    A named set, or a source with test examples of its own, gives the `split` that `load_splits` makes of it with the
+    same fractions and seed; any other file is given whole. Tables are read by column name, in any order, and may hold
+    more columns. Without `require_labels` every label is UNLABELLED and a target column need not be there.
+
+    Raises DataError for labels outside `classes` and another number of features, else as `load_splits`.
+    """
+    raw = _read(source, target, data_dir, feature_names, require_labels)
+    if feature_names is not None and len(raw.feature_names) != len(feature_names):
+        raise DataError(
+            f"{raw.source} has {len(raw.feature_names)} features, but the model was trained on {len(feature_names)}; "
+            "give the features trained on"
+        )
+    if str(source) in NAMED_SETS or raw.test_features is not None:
+        splits = divide(raw, valid_fraction, test_fraction, train_fraction, seed)
+        part: Examples = getattr(splits, split)
+        if len(part) == 0:
+            raise DataError(f"{raw.source} has no {split} examples with these fractions; choose another split")
+        raw = replace(raw, features=part.features, labels=np.asarray(splits.classes)[part.labels], test_features=None)
+    if not require_labels or raw.labels is None:
+        return Examples(raw.features, np.full(len(raw.features), UNLABELLED, np.int64))
+    return Examples(raw.features, code_labels(raw.labels, raw.source, classes)[1])
+
+
+def _is_table(source: str | Path) -> bool:
+    return str(source) not in NAMED_SETS and Path(source).suffix.lower() in TABLES
+
+
+def _read(
+    source: str | Path,
+    target: str | None,
+    data_dir: str | Path | None,
+    feature_names: Sequence[str] | None = None,
+    require_labels: bool = True,
+) -> RawSet:
+    if str(source) in NAMED_SETS:
+        return read_named(str(source), data_dir)
+    path = Path(source)
+    if path.is_dir():
+        return read_idx_directory(path)
+    if not path.exists():
+        raise DataError(
+            f"there is no data set and no file {str(source)!r}; give one of {listed(NAMED_SETS)}, or the path of a "
+            "directory of IDX files or of an .npz, .csv or .parquet file"
+        )
+    if _is_table(path):
+        return read_table(path, target, feature_names, require_labels)
+    if path.suffix.lower() == ".npz":
+        return read_npz(path, require_labels)
+    raise DataError(f"{path}: unknown kind of file {path.suffix!r}; expected .npz, .csv, .parquet or a directory")

@@ -1,0 +1,69 @@
+"""NumPy .npz files: X and y (or features and labels), or X_train, y_train, X_test, y_test."""
+
+import math
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lcml.data.raw import RawSet, default_names, listed, rows_of_pixels
+from lcml.errors import DataError, FormatError
+
+WHOLE: tuple[tuple[str, ...], ...] = (("X", "y"), ("x", "y"), ("features", "labels"))
+DIVIDED: tuple[tuple[str, ...], ...] = (
+    ("X_train", "y_train", "X_test", "y_test"),
+    ("x_train", "y_train", "x_test", "y_test"),
+)
+HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+
+
+def read_npz(path: Path, require_labels: bool = True) -> RawSet:
+    """The set in an .npz file; nothing is unpickled. Features may be a matrix or images (n, height, width).
+
+    Raises DataError where the arrays have other names or shapes, FormatError where the file is damaged.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            present = {name.removesuffix(".npy") for name in archive.namelist()}
+            needed = [names if require_labels else (names[0],) for names in WHOLE]
+            found = [names for names in (*DIVIDED, *needed) if present.issuperset(names)]
+            if len(found) != 1:
+                raise DataError(
+                    f"{path} holds the arrays {listed(sorted(present))}; expected X and y, features and labels, "
+                    "or X_train, y_train, X_test and y_test, and only one of these"
+                )
+            arrays = [_array(archive, name, path) for name in found[0]]
+    except FileNotFoundError as error:
+        raise DataError(f"cannot read {path}: {error.strerror}") from error
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError) as error:
+        raise FormatError(f"not a readable .npz file ({error}); write it again with numpy.savez", path) from error
+    features, image_shape = rows_of_pixels(arrays[0], f"{path}, array {found[0][0]}")
+    test_features = rows_of_pixels(arrays[2], f"{path}, array {found[0][2]}")[0] if len(arrays) == 4 else None
+    return RawSet(
+        name=path.stem,
+        source=str(path),
+        features=features,
+        labels=arrays[1] if len(arrays) > 1 else None,
+        feature_names=default_names(features.shape[1], image_shape),
+        image_shape=image_shape,
+        test_features=test_features,
+        test_labels=arrays[3] if len(arrays) == 4 else None,
+    )
+
+
+def _array(archive: zipfile.ZipFile, name: str, path: Path) -> NDArray[Any]:
+    """One array; its header must agree with the stored size before memory is taken for it."""
+    info = archive.getinfo(f"{name}.npy")
+    try:
+        with archive.open(info) as file:
+            version = np.lib.format.read_magic(file)
+            shape, _, dtype = HEADERS[version](file)
+            if not dtype.hasobject and file.tell() + math.prod(shape) * dtype.itemsize != info.file_size:
+                raise ValueError(f"its header promises shape {shape}, which is not its size")
+        with archive.open(info) as file:
+            return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
+    except (KeyError, ValueError) as error:
+        raise FormatError(f"array {name}: {error}; save numbers or text of fixed width", path) from error

@@ -1,0 +1,76 @@
+"""A data set as its source gives it, before labels are coded and examples are divided."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+from lcml.encoder import check_features
+from lcml.errors import DataError
+
+LISTED = 12
+"""An error message lists so many names of a longer list."""
+
+
+@dataclass(frozen=True, eq=False)
+class RawSet:
+    """Features (n, d) and labels (n,) as read; `test_features` and `test_labels` where the source divides them itself.
+
+    `image_shape` is (height, width) with d = height * width, pixels row by row. Raises DataError where there are no
+    features, a value is not a finite number, or the sizes disagree.
+    """
+
+    name: str
+    source: str
+    features: NDArray[Any]
+    labels: NDArray[Any] | None
+    feature_names: tuple[str, ...]
+    image_shape: tuple[int, int] | None = None
+    test_features: NDArray[Any] | None = None
+    test_labels: NDArray[Any] | None = None
+
+    def __post_init__(self) -> None:
+        width = len(self.feature_names)
+        if width == 0:
+            raise DataError(f"{self.source} has no feature; give at least one column besides the target")
+        for part, features, labels in (
+            ("examples", self.features, self.labels),
+            ("test examples", self.test_features, self.test_labels),
+        ):
+            if features is None:
+                continue
+            try:
+                check_features(features, width, self.feature_names)
+            except DataError as error:
+                raise DataError(f"{self.source}, {part}: {error}") from error
+            if len(features) == 0:
+                raise DataError(f"{self.source} holds no {part}; give at least one")
+            if labels is not None and labels.shape != (len(features),):
+                raise DataError(
+                    f"{self.source} has {len(features)} {part} but labels of shape {labels.shape}; "
+                    "give one label per example, in one dimension"
+                )
+
+
+def default_names(n_features: int, image_shape: tuple[int, int] | None = None) -> tuple[str, ...]:
+    """Names for columns that have none: pixel_ROW_COLUMN in images, else x0, x1, ..."""
+    if image_shape is None:
+        return tuple(f"x{j}" for j in range(n_features))
+    return tuple(f"pixel_{i}_{j}" for i in range(image_shape[0]) for j in range(image_shape[1]))
+
+
+def rows_of_pixels(images: NDArray[Any], source: str) -> tuple[NDArray[Any], tuple[int, int] | None]:
+    """Images (n, height, width) as a matrix (n, height * width) and their shape; a matrix stays as it is."""
+    if images.ndim == 3:
+        height, width = images.shape[1:]
+        return images.reshape(len(images), height * width), (height, width)
+    if images.ndim == 2:
+        return images, None
+    raise DataError(f"{source}: expected a matrix (n, d) or images (n, height, width), found shape {images.shape}")
+
+
+def listed(names: Sequence[object]) -> str:
+    """The names, comma-separated; a long list is cut."""
+    more = f", ... ({len(names)} in all)" if len(names) > LISTED else ""
+    return ", ".join(str(name) for name in names[:LISTED]) + more

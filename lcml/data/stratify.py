@@ -1,0 +1,28 @@
+"""Stratified choice: a part of the examples with every class in proportion."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def apportion(counts: NDArray[np.int64], fraction: float, least: int = 0, leave: int = 0) -> NDArray[np.int64]:
+    """How many examples of each class make up round(fraction * n) of them: the largest-remainder method.
+
+    Ties go to the first class. Every class then gives at least `least` and keeps at least `leave`, so the sum may
+    differ a little from the wanted one.
+    """
+    quota = fraction * counts
+    chosen = np.floor(quota).astype(np.int64)
+    n_short = max(0, round(fraction * int(counts.sum())) - int(chosen.sum()))
+    chosen[np.argsort(chosen - quota, kind="stable")[:n_short]] += 1
+    apportioned: NDArray[np.int64] = np.clip(chosen, least, counts - leave)
+    return apportioned
+
+
+def draw(
+    codes: NDArray[np.int64], n_chosen: NDArray[np.int64], rng: np.random.Generator
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Positions (the others, the chosen ones), ascending: `n_chosen[k]` of the examples with code k, at random."""
+    chosen = np.zeros(len(codes), bool)
+    for k, n in enumerate(n_chosen):
+        chosen[rng.permutation(np.flatnonzero(codes == k))[:n]] = True
+    return np.flatnonzero(~chosen), np.flatnonzero(chosen)

@@ -1,0 +1,191 @@
+"""Tables: CSV files with a header line, and Parquet files, read by pyarrow (extra `tables`)."""
+
+import csv
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lcml.data.raw import RawSet, default_names, listed
+from lcml.errors import DataError, FormatError, MissingDependencyError
+
+TARGET_NAMES = ("label", "target", "class", "y")
+"""A column of one of these names is the target where none is named."""
+
+MAX_HEADER_CHARS = 1 << 24
+"""A longer first line is no header (and is not read into memory)."""
+
+PANDAS_INDEX = "__index_level_"
+
+
+def read_table(
+    path: Path,
+    target: str | None = None,
+    feature_names: Sequence[str] | None = None,
+    require_labels: bool = True,
+) -> RawSet:
+    """The set in a .csv or .parquet file: the target column and every other column as a feature.
+
+    With `feature_names` those columns alone are read, in that order; names that lcml made up (`default_names`) match
+    by position. Without `require_labels` the target column may be missing and is left out of the features.
+
+    Raises DataError for a missing target or feature column, duplicate or empty names, missing values and columns that
+    are not numeric; FormatError for a damaged file; MissingDependencyError without pyarrow.
+    """
+    try:
+        import pyarrow as pa
+    except ImportError as error:
+        raise MissingDependencyError("pyarrow", "tables", f"reading {path.name}") from error
+    is_csv = path.suffix.lower() == ".csv"
+    try:
+        names = _csv_header(path) if is_csv else _parquet_names(path)
+        target = _target(path, names, target, feature_names or (), require_labels)
+        columns = _feature_columns(path, [name for name in names if name != target], feature_names)
+        labelled = [target] if require_labels and target is not None else []
+        wanted = columns + labelled
+        table = _read_csv(path, wanted, target) if is_csv else _read_parquet(path, wanted)
+        features = _matrix(path, table, columns)
+        labels = _labels(path, table.column(labelled[0]), labelled[0]) if labelled else None
+    except pa.ArrowException as error:
+        raise FormatError(f"not a readable table: {error}", path) from error
+    except UnicodeDecodeError as error:
+        raise FormatError(f"not text in UTF-8 ({error}); convert it", path) from error
+    except csv.Error as error:
+        raise FormatError(f"no line of column names ({error})", path, 1) from error
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror or error}") from error
+    return RawSet(path.stem, str(path), features, labels, tuple(feature_names or columns))
+
+
+def _csv_header(path: Path) -> list[str]:
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        line = file.readline(MAX_HEADER_CHARS)
+    if len(line) == MAX_HEADER_CHARS:
+        raise FormatError(f"its first line is longer than {MAX_HEADER_CHARS} characters; expected column names", path)
+    names = next(csv.reader([line]), [])
+    if names and all(_is_number(name) for name in names):
+        raise DataError(f"{path} starts with numbers ({listed(names)}); put a line of column names before them")
+    return names
+
+
+def _parquet_names(path: Path) -> list[str]:
+    from pyarrow import parquet
+
+    with parquet.ParquetFile(path) as file:
+        return [name for name in file.schema_arrow.names if not name.startswith(PANDAS_INDEX)]
+
+
+def _read_csv(path: Path, columns: list[str], target: str | None) -> Any:
+    import pyarrow as pa
+    from pyarrow import csv as arrow_csv
+
+    # Labels stay text here, so that their type does not depend on which of them a file happens to hold.
+    types = {} if target is None else {target: pa.string()}
+    return arrow_csv.read_csv(
+        path, convert_options=arrow_csv.ConvertOptions(include_columns=columns, column_types=types)
+    )
+
+
+def _read_parquet(path: Path, columns: list[str]) -> Any:
+    from pyarrow import parquet
+
+    with parquet.ParquetFile(path) as file:
+        return file.read(columns=columns)
+
+
+def _target(
+    path: Path, names: list[str], target: str | None, feature_names: Sequence[str], required: bool
+) -> str | None:
+    if not names:
+        raise DataError(f"{path} has no columns; expected a first line of column names and a line per example")
+    if "" in names:
+        raise DataError(f"{path}: column {names.index('')} has no name (a row index?); name it or drop it")
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise DataError(f"{path}: the column name {twice[0]!r} is there twice; give every column its own name")
+    if target is None:
+        candidates = [name for name in names if name in TARGET_NAMES and name not in feature_names]
+        if len(candidates) == 1:
+            return candidates[0]
+        found = f"{listed(candidates)} all could be it" if candidates else f"none is called {listed(TARGET_NAMES)}"
+    elif target in names:
+        return target
+    else:
+        found = f"there is no {target!r}"
+    if required:
+        raise DataError(f"{path}: which column is the target? {found}; name one with --target out of: {listed(names)}")
+    return None
+
+
+def _feature_columns(path: Path, present: list[str], feature_names: Sequence[str] | None) -> list[str]:
+    if feature_names is None:
+        return present
+    missing = [name for name in feature_names if name not in set(present)]
+    if not missing:
+        return list(feature_names)
+    made_up = feature_names[0] in ("pixel_0_0", *default_names(1))
+    if made_up and len(present) == len(feature_names):
+        return present
+    raise DataError(
+        f"{path}: expected {len(feature_names)} feature columns, found {len(present)}, without {listed(missing)}; "
+        "give the columns trained on (their order does not matter)"
+    )
+
+
+def _matrix(path: Path, table: Any, columns: list[str]) -> NDArray[Any]:
+    if not columns or table.num_rows == 0:
+        return np.empty((table.num_rows, len(columns)))
+    arrays = [_numbers(path, table.column(name), name) for name in columns]
+    features = np.empty((table.num_rows, len(columns)), np.result_type(*arrays))
+    for j, array in enumerate(arrays):
+        features[:, j] = array
+    return features
+
+
+def _numbers(path: Path, column: Any, name: str) -> NDArray[Any]:
+    from pyarrow import types
+
+    if types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if column.null_count:
+        raise DataError(
+            f"{path}: row {_first_null(column)} of column {name!r} is empty; fill it in or drop it (rows count from 0)"
+        )
+    if types.is_decimal(column.type):
+        column = column.cast("float64")
+    if not (types.is_integer(column.type) or types.is_floating(column.type) or types.is_boolean(column.type)):
+        values = (f"row {i} holds {v.as_py()!r}" for i, v in enumerate(column) if not _is_number(str(v)))
+        raise DataError(
+            f"{path}: column {name!r} is not numeric ({column.type}): {next(values, 'it cannot be converted')}; "
+            "encode it as numbers (one 0/1 column per value), drop it, or name it with --target"
+        )
+    return np.asarray(column.to_numpy())
+
+
+def _labels(path: Path, column: Any, name: str) -> NDArray[Any]:
+    from pyarrow import types
+
+    if types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if column.null_count:
+        raise DataError(
+            f"{path}: row {_first_null(column)} of the target {name!r} is empty; drop that row (rows count from 0)"
+        )
+    if types.is_temporal(column.type) or types.is_nested(column.type):
+        raise DataError(f"{path}: the target {name!r} holds {column.type}; expected whole numbers or text")
+    return np.asarray(column.to_numpy())
+
+
+def _first_null(column: Any) -> int:
+    return int(np.flatnonzero(column.is_null().to_numpy())[0])
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
