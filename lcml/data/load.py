@@ -82,6 +82,7 @@ def load_examples(
         part: Examples = getattr(splits, split)
         if len(part) == 0:
             raise DataError(f"{raw.source} has no {split} examples with these fractions; choose another split")
+        classes = splits.classes if classes is None else classes
         raw = replace(raw, features=part.features, labels=np.asarray(splits.classes)[part.labels], test_features=None)
     if not require_labels or raw.labels is None:
         return Examples(raw.features, np.full(len(raw.features), UNLABELLED, np.int64))
