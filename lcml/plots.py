@@ -1,0 +1,107 @@
+"""Pictures of a training, as PNG bytes. matplotlib is imported when one is drawn, and never opens a window."""
+
+import io
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from lcml.errors import DataError, MissingDependencyError
+
+_DPI = 120
+_MOST_COUNTS = 20  # classes up to which every cell of a confusion matrix is labelled
+_DARK = 0.5  # share of a row from which a cell's count is written in white
+
+
+class Round(Protocol):
+    """The figures of one round of training that are drawn."""
+
+    @property
+    def round(self) -> int: ...
+    @property
+    def n_parameters(self) -> int: ...
+    @property
+    def train_loss(self) -> float: ...
+    @property
+    def valid_loss(self) -> float: ...
+    @property
+    def train_accuracy(self) -> float: ...
+    @property
+    def valid_accuracy(self) -> float: ...
+
+
+def learning_curves(rounds: Sequence[Round]) -> bytes:
+    """Loss, accuracy and number of parameters over the rounds."""
+    return _png(curves_figure(rounds))
+
+
+def confusion_matrix(counts: ArrayLike, classes: Sequence[int | str]) -> bytes:
+    """Counts of shape (n_classes, n_classes): rows are true classes, columns predicted; colour is the row's share."""
+    return _png(confusion_figure(counts, classes))
+
+
+def confusion_counts(labels: ArrayLike, predicted: ArrayLike, n_classes: int) -> NDArray[np.int64]:
+    """counts[i, j] = number of examples of class code i that were predicted as j, both (n,) in 0..n_classes-1."""
+    labels, predicted = np.asarray(labels, np.int64), np.asarray(predicted, np.int64)
+    counts = np.zeros((n_classes, n_classes), np.int64)
+    np.add.at(counts, (labels, predicted), 1)
+    return counts
+
+
+def curves_figure(rounds: Sequence[Round]) -> Any:
+    """The matplotlib figure of `learning_curves`: axes for loss, accuracy and parameters."""
+    figure = _figure(12.0, 3.6)
+    loss, accuracy, size = figure.subplots(1, 3)
+    steps = [report.round for report in rounds]
+    marker = "o" if len(rounds) == 1 else None  # one point makes no line
+    for axes, title, series in (
+        (loss, "loss", {"train": "train_loss", "validation": "valid_loss"}),
+        (accuracy, "accuracy", {"train": "train_accuracy", "validation": "valid_accuracy"}),
+        (size, "parameters", {"parameters": "n_parameters"}),
+    ):
+        for label, field in series.items():
+            axes.plot(steps, [getattr(report, field) for report in rounds], label=label, marker=marker)
+        axes.set(title=title, xlabel="round")
+        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.grid(alpha=0.3)
+        if len(series) > 1:
+            axes.legend()
+    return figure
+
+
+def confusion_figure(counts: ArrayLike, classes: Sequence[int | str]) -> Any:
+    """The matplotlib figure of `confusion_matrix`. DataError for a matrix that does not fit the classes."""
+    counts, k = np.asarray(counts), len(classes)
+    if counts.shape != (k, k):
+        raise DataError(f"confusion matrix: expected shape ({k}, {k}) for {k} classes, found {counts.shape}")
+    side = min(4.0 + 0.4 * k, 16.0)
+    figure = _figure(side, side)
+    axes = figure.subplots()
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    axes.imshow(shares, cmap="Blues", vmin=0.0, vmax=1.0)
+    axes.set(xlabel="predicted", ylabel="true", title=f"{np.trace(counts)} of {counts.sum()} right")
+    if k <= _MOST_COUNTS:
+        axes.set_xticks(range(k), [str(name) for name in classes], rotation=45)
+        axes.set_yticks(range(k), [str(name) for name in classes])
+        for (i, j), count in np.ndenumerate(counts):
+            colour = "white" if shares[i, j] > _DARK else "black"
+            axes.text(j, i, str(count), ha="center", va="center", color=colour, fontsize="small")
+    return figure
+
+
+def _figure(width: float, height: float) -> Any:
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingDependencyError("matplotlib", "tracking", "drawing pictures") from error
+    figure = Figure(figsize=(width, height), dpi=_DPI, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def _png(figure: Any) -> bytes:
+    content = io.BytesIO()
+    figure.savefig(content, format="png", metadata={"Software": None})  # the same picture is the same bytes
+    return content.getvalue()

@@ -1,0 +1,155 @@
+"""Ask a tracking store about the runs it has."""
+
+import itertools
+import os
+import socket
+import tempfile
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from lcml.errors import TrackingError
+from lcml.tracking.records import (
+    DEFAULT_EXPERIMENT,
+    DEFAULT_URI,
+    Finish,
+    RunSummary,
+    check_artifact_name,
+    finite_or_inf,
+)
+from lcml.tracking.store import (
+    HOST_TAG,
+    KEY_TAG,
+    PID_TAG,
+    Store,
+    check_uri,
+    import_mlflow,
+    shown,
+    sqlite_path,
+    translated,
+)
+
+_RUNS_PER_PAGE = 500
+_CHART = "?compareRunsMode=CHART&workflowType=machine_learning"  # the pages open in another mode without it
+_SHORTEST_PREFIX = 4  # of a run id
+
+
+def list_runs(
+    uri: str = DEFAULT_URI, experiment: str | None = DEFAULT_EXPERIMENT, *, limit: int | None = None
+) -> list[RunSummary]:
+    """The runs of an experiment (None: of all), newest first, at most `limit`.
+
+    Raises TrackingError where the store or the experiment does not exist or does not answer.
+    """
+    with translated(uri):
+        return list(itertools.islice(_search(_open(uri), uri, experiment), limit))
+
+
+def find_run(name: str, uri: str = DEFAULT_URI, experiment: str | None = None) -> RunSummary:
+    """The one run whose id, beginning of the id, lcml key or name is `name`; TrackingError where none or several."""
+    runs = list_runs(uri, experiment)
+    for matches in (
+        [run for run in runs if name in (run.run_id, run.tags.get(KEY_TAG))],
+        [run for run in runs if name == run.name],
+        [run for run in runs if len(name) >= _SHORTEST_PREFIX and run.run_id.startswith(name)],
+    ):
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
+            ids = ", ".join(run.run_id for run in matches)
+            raise TrackingError(
+                f"{len(matches)} runs at {shown(uri)} are called {name!r}: {ids}; give one of these ids"
+            )
+    raise TrackingError(f"no run at {shown(uri)} has the id or name {name!r}; `lcml runs` lists what there is")
+
+
+def download_artifact(run_id: str, name: str, uri: str = DEFAULT_URI, directory: Path | None = None) -> Path:
+    """A copy of one file of a run, in `directory` (default: a new temporary one); TrackingError without the file."""
+    check_artifact_name(name)
+    store = _open(uri)
+    with translated(uri):
+        found = [file.path for file in store.client.list_artifacts(run_id, name.rpartition("/")[0] or None)]
+        if name not in found:
+            raise TrackingError(f"run {run_id} has no artifact {name!r}; it has {', '.join(found) or 'none'} there")
+        if directory is None:
+            directory = Path(tempfile.mkdtemp(prefix="lcml-"))
+        directory.mkdir(parents=True, exist_ok=True)
+        return Path(store.client.download_artifacts(run_id, name, str(directory)))
+
+
+def close_stale_runs(uri: str = DEFAULT_URI, experiment: str | None = DEFAULT_EXPERIMENT) -> list[RunSummary]:
+    """Set to KILLED the RUNNING runs whose process, started on this host, is no more; the runs as they were."""
+    with translated(uri):
+        store = _open(uri)
+        stale = [run for run in _search(store, uri, experiment, "attributes.status = 'RUNNING'") if _is_dead(run)]
+        for run in stale:
+            store.close_run(run.run_id, Finish(int(datetime.now(UTC).timestamp() * 1000), "KILLED"))
+        return stale
+
+
+def ui_hint(uri: str, experiment_id: str | None) -> str:
+    """What to do to see an experiment's runs in MLflow's pages: an address, or the command that serves one."""
+    page = "" if experiment_id is None else f"#/experiments/{experiment_id}/runs"
+    if uri.startswith(("http://", "https://")):
+        return f"{shown(uri).rstrip('/')}/{page}{_CHART if page else ''}"
+    return f"mlflow ui --backend-store-uri {shown(uri)}"
+
+
+def _open(uri: str) -> Store:
+    check_uri(uri)
+    path = sqlite_path(uri)
+    if path is not None and not path.exists():
+        raise TrackingError(f"{path} does not exist: no run has been recorded there; train first, or name another")
+    import_mlflow(uri)
+    with translated(uri):
+        return Store(uri)
+
+
+def _search(store: Store, uri: str, experiment: str | None, condition: str = "") -> Iterator[RunSummary]:
+    names = {found.experiment_id: found.name for found in store.client.search_experiments()}
+    chosen = [number for number, name in names.items() if experiment in (None, name)]
+    if not chosen:
+        found = ", ".join(sorted(names.values()))
+        raise TrackingError(f"no experiment {experiment!r} at {shown(uri)}; it has {found}")
+    token: str | None = ""
+    while token is not None:
+        page = store.client.search_runs(
+            chosen,
+            condition,
+            max_results=_RUNS_PER_PAGE,
+            order_by=["attributes.start_time DESC"],
+            page_token=token or None,
+        )
+        for run in page:
+            yield _summary(run, names[run.info.experiment_id])
+        token = page.token or None
+
+
+def _summary(run: Any, experiment: str) -> RunSummary:
+    info, data = run.info, run.data
+    ended = info.end_time if info.status != "RUNNING" else None
+    return RunSummary(
+        run_id=info.run_id,
+        name=info.run_name,
+        experiment=experiment,
+        status=info.status,
+        started=datetime.fromtimestamp(info.start_time / 1000, UTC),
+        seconds=None if ended is None else (ended - info.start_time) / 1000,
+        params=dict(data.params),
+        metrics={name: finite_or_inf(value) for name, value in data.metrics.items()},
+        tags=dict(data.tags),
+    )
+
+
+def _is_dead(run: RunSummary) -> bool:
+    pid = run.tags.get(PID_TAG, "")
+    if run.tags.get(HOST_TAG) != socket.gethostname() or not pid.isdecimal():
+        return False
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return False

@@ -1,0 +1,127 @@
+"""The spool: what could not be sent to a tracking server, kept in files until `replay` sends it.
+
+One run is KEY.jsonl and, beside it, the directory KEY with the artifacts' content. Each line is a JSON object, flushed
+when written, whose `type` says what it is; times are milliseconds since 1970; NaN and the infinities are the strings
+"nan", "inf" and "-inf":
+
+    {"type": "run", "format": 1, "uri": ..., "key": ..., "name": ..., "experiment": ..., "artifact_location": ...,
+     "params": {...}, "tags": {...}, "dataset": {...}, "time": ..., "run_id": null where the run was never created}
+    {"type": "metrics", "time": ..., "step": ..., "values": {name: number}}
+    {"type": "artifact", "name": "plots/curve.png", "file": "0.curve.png"}
+    {"type": "finish", "time": ..., "status": "FINISHED"}
+
+The first line is the run. A last line without its newline was cut off when its writer died, and is ignored. The writer
+holds a lock on the file.
+"""
+
+import json
+import math
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any, get_args
+
+from lcml.errors import FormatError, OutputError, TrackingError
+from lcml.tracking.lock import try_lock
+from lcml.tracking.records import Artifact, DatasetRecord, Event, Finish, Metrics, RunStart, Status, check_artifact_name
+
+FORMAT = 1
+
+
+class SpoolWriter:
+    """Appends events to the spool of one run. OSError where the disk does not take them."""
+
+    def __init__(self, directory: Path, start: RunStart, uri: str) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self.path = directory / f"{start.key}.jsonl"
+        self._files = directory / start.key
+        self._file = self.path.open("ab")
+        if not try_lock(self._file) or self._file.tell():
+            self._file.close()
+            raise OutputError(f"{self.path} is the spool of another run; remove it or choose another directory")
+        self._n_artifacts = 0
+        self._line({"type": "run", "format": FORMAT, "uri": uri, **asdict(start)})
+
+    def write(self, event: Metrics | Artifact | Finish) -> None:
+        """Append one event; an artifact's content is copied."""
+        match event:
+            case Metrics(time, step, values):
+                numbers = {name: value if math.isfinite(value) else str(value) for name, value in values.items()}
+                self._line({"type": "metrics", "time": time, "step": step, "values": numbers})
+            case Artifact(name, content):
+                self._files.mkdir(exist_ok=True)
+                file = self._files / f"{self._n_artifacts}.{PurePosixPath(name).name}"
+                self._n_artifacts += 1
+                if isinstance(content, bytes):
+                    file.write_bytes(content)
+                else:
+                    shutil.copyfile(content, file)
+                self._line({"type": "artifact", "name": name, "file": file.name})
+            case Finish(time, status):
+                self._line({"type": "finish", "time": time, "status": status})
+
+    def close(self) -> None:
+        """Free the file's lock."""
+        self._file.close()
+
+    def _line(self, fields: Mapping[str, object]) -> None:
+        self._file.write(json.dumps(fields, allow_nan=False).encode() + b"\n")
+        self._file.flush()
+
+
+@dataclass(frozen=True)
+class Spool:
+    """A spool as read: the run's opening, what followed it, and the address it was meant for."""
+
+    path: Path
+    uri: str
+    start: RunStart
+    events: tuple[Metrics | Artifact | Finish, ...]
+
+    @staticmethod
+    def read(path: Path) -> "Spool":
+        """Read `path`. FormatError names the line that is no part of a spool."""
+        try:
+            lines = path.read_bytes().split(b"\n")[:-1]
+        except OSError as error:
+            raise TrackingError(f"cannot read the spool {path}: {error.strerror}; give the path of a .jsonl") from error
+        uri, start, events = "", None, []
+        for number, line in enumerate(lines, start=1):
+            try:
+                fields = json.loads(line)
+                event = _event(fields, path.with_suffix(""))
+            except (ValueError, KeyError, TypeError, AttributeError, TrackingError) as error:
+                raise FormatError(f"expected a line of an lcml spool; {error!r}", path, number) from error
+            if isinstance(event, RunStart) != (number == 1):
+                raise FormatError("expected the line of type 'run' to be the first and only one", path, number)
+            if isinstance(event, RunStart):
+                uri, start = fields["uri"], event
+            else:
+                events.append(event)
+        if start is None:
+            raise FormatError("expected a spool of lcml, found no whole line", path, 1)
+        return Spool(path, uri, start, tuple(events))
+
+    def remove(self) -> None:
+        """Delete the file and its artifacts."""
+        self.path.unlink(missing_ok=True)
+        shutil.rmtree(self.path.with_suffix(""), ignore_errors=True)
+
+
+def _event(fields: dict[str, Any], files: Path) -> Event:
+    match fields["type"]:
+        case "run":
+            if fields["format"] != FORMAT:
+                raise ValueError(f"expected format {FORMAT}, found {fields['format']!r}: written by another lcml")
+            rest = {key: value for key, value in fields.items() if key not in ("type", "format", "uri", "dataset")}
+            return RunStart(dataset=DatasetRecord(**fields["dataset"]), **rest)
+        case "metrics":
+            values = {name: float(value) for name, value in fields["values"].items()}
+            return Metrics(int(fields["time"]), int(fields["step"]), values)
+        case "artifact":
+            file = check_artifact_name(fields["file"])
+            return Artifact(check_artifact_name(fields["name"]), files / file)
+        case "finish" if fields["status"] in get_args(Status):
+            return Finish(int(fields["time"]), fields["status"])
+    raise ValueError(f"unknown type or status in {fields!r}")

@@ -1,0 +1,296 @@
+"""The one module that talks to MLflow, through its client alone: no global state of MLflow's is touched.
+
+Methods of `Store` raise what MLflow raises; `translated` turns that into TrackingError for callers who wait.
+"""
+
+import contextlib
+import getpass
+import json
+import logging
+import os
+import re
+import shutil
+import socket
+import tempfile
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+from urllib.request import getproxies
+
+from lcml.errors import LcmlError, MissingDependencyError, OutputError, TrackingError
+from lcml.tracking.lock import locked
+from lcml.tracking.records import (
+    MAX_DIGEST,
+    MAX_PARAM,
+    MAX_TAG,
+    Artifact,
+    Finish,
+    Metrics,
+    RunStart,
+    clean_name,
+    cut,
+)
+
+KEY_TAG = "lcml.key"
+PID_TAG = "lcml.pid"
+HOST_TAG = "lcml.host"
+CHANGED_TAG = "lcml.changed."  # + parameter: its value in a resumed run, where it differs from the first
+
+LOCK_SECONDS = 120.0
+METRICS_PER_CALL = 1000  # MLflow's limits of one log_batch
+PARAMS_PER_CALL = 100
+_PROBE_SECONDS = 1.0
+_MESSAGE_LENGTH = 300
+
+_SQLITE = re.compile(r"sqlite(?:\+\w+)?:///([^?%]+)")  # versions of SQLAlchemy read % in different ways
+_SQLITE_MAGIC = b"SQLite format 3\0"
+_QUIET = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "DO_NOT_TRACK": "true",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+}
+_UNLESS_SET = {  # MLflow's own defaults let one call to a dead server block for four minutes
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "5",
+    "MLFLOW_LOGGING_LEVEL": "ERROR",
+}
+
+
+def sqlite_path(uri: str) -> Path | None:
+    """The database file of a sqlite address, None for any other address."""
+    match = _SQLITE.fullmatch(uri)
+    return Path(match[1]) if match else None
+
+
+def shown(uri: str) -> str:
+    """`uri` without user and password."""
+    parts = urlsplit(uri)
+    if "@" not in parts.netloc:
+        return uri
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+
+
+def check_uri(uri: str) -> None:
+    """TrackingError for an address that MLflow cannot record runs in."""
+    scheme = urlsplit(uri).scheme
+    if scheme in ("", "file") or (scheme.startswith("sqlite") and sqlite_path(uri) is None):
+        raise TrackingError(
+            f"tracking address {shown(uri)!r}: expected sqlite:///PATH.db (without ? and %) or the http(s):// address "
+            "of an MLflow server"
+        )
+
+
+def prepare(uri: str) -> None:
+    """Make the directory of a sqlite database; OutputError or TrackingError where it cannot be one."""
+    check_uri(uri)
+    path = sqlite_path(uri)
+    if path is None:
+        return
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        head = _head(path)
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror}; give another --tracking-uri") from error
+    if head and head != _SQLITE_MAGIC:
+        raise TrackingError(f"{path} is not a sqlite database; give another --tracking-uri or move the file away")
+    if not os.access(path if head else path.parent, os.W_OK):
+        raise OutputError(f"cannot write {path}: permission denied; give another --tracking-uri")
+
+
+def require_reachable(uri: str) -> None:
+    """TrackingError, soon, where the host of an http address takes no connection; other addresses pass."""
+    parts = urlsplit(uri)
+    if parts.scheme not in ("http", "https") or parts.hostname is None or parts.scheme in getproxies():
+        return
+    try:
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        socket.create_connection((parts.hostname, port), _PROBE_SECONDS).close()
+    except OSError as error:
+        raise TrackingError(f"no connection to {shown(uri)}: {error.strerror or error}") from error
+
+
+def import_mlflow(uri: str) -> None:
+    """Import all of MLflow that a store at `uri` uses, telling it to be quiet; MissingDependencyError without it."""
+    os.environ.update(_QUIET)
+    for name, value in _UNLESS_SET.items():
+        os.environ.setdefault(name, value)
+    for package in ("mlflow", "sqlalchemy", "alembic", "pydantic", "google"):
+        warnings.filterwarnings("ignore", module=rf"{package}(\..*)?$")
+    for logger in ("mlflow", "alembic", "urllib3.connectionpool"):
+        logging.getLogger(logger).setLevel(logging.ERROR)
+    try:
+        import mlflow.tracking.client
+
+        if not uri.startswith("http"):
+            import mlflow.store.tracking.sqlalchemy_store  # noqa: F401  here, not in two threads at once
+    except ImportError as error:
+        raise MissingDependencyError("mlflow", "tracking", "tracking (--no-tracking does without it)") from error
+
+
+@contextlib.contextmanager
+def translated(uri: str) -> Iterator[None]:
+    """Turn whatever MLflow raises about `uri` into TrackingError."""
+    try:
+        yield
+    except LcmlError:
+        raise
+    except Exception as error:
+        raise TrackingError(f"tracking store {shown(uri)}: {brief(error, uri)}") from error
+
+
+def brief(error: Exception, uri: str) -> str:
+    """The first line of an error's message, cut, without passwords."""
+    text = str(error).strip() or type(error).__name__
+    return cut(text.splitlines()[0].replace(uri, shown(uri)), _MESSAGE_LENGTH)
+
+
+class Store:
+    """An open tracking store. Opening a sqlite database creates it where there is none, one process at a time."""
+
+    def __init__(self, uri: str) -> None:
+        from mlflow.tracking.client import MlflowClient
+
+        require_reachable(uri)
+        self.uri = uri
+        self.experiment: str | None = None  # the id of the last run's experiment
+        with self._alone():
+            self.client: Any = MlflowClient(tracking_uri=uri, registry_uri=uri)
+
+    def experiment_id(self, name: str, artifact_location: str | None) -> str:
+        """The experiment of that name, created where there is none."""
+        from mlflow.exceptions import MlflowException
+
+        with self._alone():
+            found = self.client.get_experiment_by_name(name)
+            if found is None:
+                try:
+                    return str(self.client.create_experiment(name, artifact_location or self._artifacts()))
+                except MlflowException as error:  # another process was quicker
+                    found = self.client.get_experiment_by_name(name)
+                    if found is None:
+                        raise error
+        if found.lifecycle_stage == "deleted":
+            raise TrackingError(f"experiment {name!r} is deleted; run `mlflow experiments restore` or name another")
+        return str(found.experiment_id)
+
+    def open_run(self, start: RunStart, *, replayed: bool = False) -> str:
+        """Create the run, or find it again (by id; in a replay also by key); its id.
+
+        A run found is set to RUNNING unless `replayed`. Parameters it has with another value stay, and the new value
+        becomes the tag lcml.changed.NAME.
+        """
+        from mlflow.entities import DatasetInput, InputTag, Param, RunTag
+        from mlflow.entities.dataset import Dataset
+
+        experiment = self.experiment = self.experiment_id(start.experiment, start.artifact_location)
+        tags = {clean_name(name): cut(value, MAX_TAG) for name, value in start.tags.items()}
+        tags[KEY_TAG] = start.key
+        run = self._find(start, experiment, replayed)
+        if run is None:
+            run = self.client.create_run(experiment, start_time=start.time, tags=tags, run_name=start.name)
+            tags = {}
+        else:
+            tags[KEY_TAG] = run.data.tags.get(KEY_TAG, start.key)
+            if not replayed:
+                self.client.update_run(run.info.run_id, status="RUNNING")
+        run_id = str(run.info.run_id)
+
+        params = {clean_name(name): cut(value, MAX_PARAM) for name, value in start.params.items()}
+        known = run.data.params
+        changed = {CHANGED_TAG + name: v for name, v in params.items() if known.get(name, v) != v}
+        tags |= {clean_name(name): cut(value, MAX_TAG) for name, value in changed.items()}
+        new = [Param(name, value) for name, value in params.items() if name not in known]
+        marks = [RunTag(name, value) for name, value in tags.items()]
+        for first in range(0, max(len(new), len(marks)), PARAMS_PER_CALL):
+            last = first + PARAMS_PER_CALL
+            self.client.log_batch(run_id, params=new[first:last], synchronous=True)
+            self.client.log_batch(run_id, tags=marks[first:last], synchronous=True)
+        if any(len(value) > MAX_PARAM for value in start.params.values()):
+            self.send_artifact(run_id, Artifact("params.json", json.dumps(dict(start.params), indent=2).encode()))
+
+        data = start.dataset
+        record = Dataset(data.name, data.digest[:MAX_DIGEST], "lcml", data.source, profile=data.profile())
+        self.client.log_inputs(run_id, [DatasetInput(record, [InputTag("mlflow.data.context", "training")])])
+        return run_id
+
+    def send_metrics(self, run_id: str, events: Sequence[Metrics]) -> None:
+        """Send the values of many steps in as few calls as MLflow allows. A value sent before is not doubled."""
+        from mlflow.entities import Metric
+
+        values = [
+            Metric(clean_name(name), value, event.time, event.step)
+            for event in events
+            for name, value in event.values.items()
+        ]
+        for first in range(0, len(values), METRICS_PER_CALL):
+            self.client.log_batch(run_id, metrics=values[first : first + METRICS_PER_CALL], synchronous=True)
+
+    def send_artifact(self, run_id: str, artifact: Artifact) -> None:
+        """Send one file; it takes the place of one of the same name."""
+        name = PurePosixPath(artifact.name)
+        with tempfile.TemporaryDirectory(prefix="lcml-") as directory:
+            file = Path(directory) / name.name
+            if isinstance(artifact.content, bytes):
+                file.write_bytes(artifact.content)
+            else:
+                shutil.copyfile(artifact.content, file)
+            self.client.log_artifact(run_id, str(file), str(name.parent) if name.parent.name else None)
+
+    def status(self, run_id: str) -> str:
+        """The status of a run."""
+        return str(self.client.get_run(run_id).info.status)
+
+    def close_run(self, run_id: str, finish: Finish) -> None:
+        """Set the run's final status."""
+        self.client.set_terminated(run_id, finish.status, finish.time)
+
+    def _find(self, start: RunStart, experiment: str, replayed: bool) -> Any:
+        from mlflow.exceptions import MlflowException
+
+        if start.run_id is not None:
+            try:
+                return self.client.get_run(start.run_id)
+            except MlflowException as error:
+                if error.error_code != "RESOURCE_DOES_NOT_EXIST":
+                    raise
+        if start.run_id is None and not replayed:
+            return None
+        return next(iter(self.client.search_runs([experiment], f"tags.`{KEY_TAG}` = '{start.key}'")), None)
+
+    def _alone(self) -> contextlib.AbstractContextManager[None]:
+        path = sqlite_path(self.uri)
+        return contextlib.nullcontext() if path is None else locked(path.with_name(f".{path.name}.lock"), LOCK_SECONDS)
+
+    def _artifacts(self) -> str | None:
+        """mlruns/ beside a sqlite database (the database's own directory if it has that name); else the server's."""
+        path = sqlite_path(self.uri)
+        if path is None:
+            return None
+        directory = path.resolve().parent
+        return (directory if directory.name == "mlruns" else directory / "mlruns").as_uri()
+
+
+def process_tags() -> dict[str, str]:
+    """The tags that say which process, where, by whom."""
+    import lcml
+
+    tags = {
+        "lcml.version": lcml.__version__,
+        PID_TAG: str(os.getpid()),
+        HOST_TAG: socket.gethostname(),
+        "mlflow.source.name": "lcml",
+        "mlflow.source.type": "LOCAL",
+    }
+    with contextlib.suppress(KeyError, OSError, ImportError):  # a user without a name
+        tags["mlflow.user"] = getpass.getuser()
+    return tags
+
+
+def _head(path: Path) -> bytes:
+    if not path.exists():
+        return b""
+    with path.open("rb") as file:
+        return file.read(len(_SQLITE_MAGIC))
