@@ -1,0 +1,181 @@
+"""The ASGI application: paths to endpoints. HTTP ends here; what an endpoint does is in the modules it calls."""
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any, final
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from lcml_serving import __version__
+from lcml_serving.body import read_body, respond, to_json
+from lcml_serving.edge import MODEL_KEY, Edge, error_response
+from lcml_serving.errors import BadRequestError, RequestError
+from lcml_serving.explain import explain_rows, explainable, top_k_of
+from lcml_serving.features import check_finite, parse_json
+from lcml_serving.metrics import CONTENT_TYPE
+from lcml_serving.mlflow_protocol import parse_invocation, render_invocation
+from lcml_serving.oip import HEADER_LENGTH, model_metadata, parse_infer, render_infer
+from lcml_serving.openapi import describe
+from lcml_serving.repository import Served
+from lcml_serving.service import Service
+
+Lifespan = Callable[[Starlette], AbstractAsyncContextManager[None]]
+
+
+def create_app(service: Service, lifespan: Lifespan | None = None) -> Starlette:
+    """The application of one service."""
+    at = _Endpoints(service)
+    model, version = "/v2/models/{name}", "/v2/models/{name}/versions/{version}"
+    routes = [
+        Route(prefix + suffix, endpoint, methods=[method])
+        for prefix in (model, version)
+        for suffix, endpoint, method in (
+            ("/infer", at.infer, "POST"),
+            ("/explain", at.explain, "POST"),
+            ("/ready", at.model_ready, "GET"),
+            ("", at.metadata, "GET"),
+        )
+    ]
+    routes += [
+        Route("/invocations", at.invocations, methods=["POST"]),
+        Route("/v2/health/live", at.live),
+        Route("/v2/health/ready", at.ready),
+        Route("/v2", at.server_metadata),
+        Route("/v2/repository/index", at.index, methods=["GET", "POST"]),
+        Route("/v2/repository/models/{name}/load", at.load, methods=["POST"]),
+        Route("/ping", at.ping),
+        Route("/version", at.version),
+        Route("/metrics", at.metrics),
+        Route("/openapi.json", at.openapi),
+    ]
+    return Starlette(
+        routes=routes,
+        middleware=[Middleware(Edge, service=service)],
+        exception_handlers={RequestError: _answer_request_error, HTTPException: _answer_http_exception},
+        lifespan=lifespan,
+    )
+
+
+@final
+class _Endpoints:
+    """One method per endpoint; its name is the endpoint's label in the metrics."""
+
+    def __init__(self, service: Service) -> None:
+        self._service, self._settings, self._repository = service, service.settings, service.repository
+
+    async def infer(self, request: Request) -> Response:
+        with self._service.slot():
+            served = self._served(request)
+            model = served.model
+            body = await self._body(request)
+            wanted = parse_infer(body, request.headers.get(HEADER_LENGTH), model, self._settings.max_rows)
+            arrays = dict(zip(model.predictions, await served.predict.submit(wanted.features), strict=True))
+            check_finite(arrays)
+            content, header_length = render_infer(wanted, model, arrays)
+        if header_length is None:
+            return respond(request, content)
+        return respond(request, content, "application/octet-stream", {HEADER_LENGTH: str(header_length)})
+
+    async def explain(self, request: Request) -> Response:
+        with self._service.slot():
+            served = self._served(request)
+            model = served.model
+            conditions = explainable(model)
+            body = await self._body(request)
+            wanted = parse_infer(body, request.headers.get(HEADER_LENGTH), model, self._settings.max_explain_rows)
+            top_k = top_k_of(wanted.parameters)
+            labels, contributions = await served.explain.submit(wanted.features)
+            check_finite({"contributions": contributions})
+            answer: dict[str, Any] = {"model_name": model.name, "model_version": model.version}
+            if wanted.id is not None:
+                answer["id"] = wanted.id
+            answer["explanations"] = explain_rows(conditions, labels, contributions, top_k)
+        return respond(request, to_json(answer))
+
+    async def invocations(self, request: Request) -> Response:
+        with self._service.slot():
+            served = self._repository.default()
+            model = served.model
+            request.scope[MODEL_KEY] = (model.name, model.version)
+            body = await self._body(request)
+            content_type = request.headers.get("content-type", "")
+            invocation = parse_invocation(body, content_type, model, self._settings.max_rows)
+            arrays = dict(zip(model.predictions, await served.predict.submit(invocation.features), strict=True))
+            check_finite(arrays)
+            return respond(request, to_json(render_invocation(invocation, arrays)))
+
+    async def load(self, request: Request) -> Response:
+        with self._service.slot():
+            body = await self._body(request)
+            if body.strip() and parse_json(body).get("parameters"):
+                raise BadRequestError("parameters: not supported; the service loads what the repository holds")
+            await self._repository.reload(request.path_params["name"])
+            return JSONResponse({})
+
+    async def index(self, request: Request) -> Response:
+        entries = self._repository.index()
+        if request.method == "POST":
+            body = await self._body(request)
+            only_ready = parse_json(body).get("ready", False) if body.strip() else False
+            if not isinstance(only_ready, bool):
+                raise BadRequestError("ready: expected true or false")
+            entries = [entry for entry in entries if entry["state"] == "READY" or not only_ready]
+        return JSONResponse(entries)
+
+    async def metadata(self, request: Request) -> Response:
+        model = self._served(request).model
+        versions = sorted(self._repository.table.get(model.name, {model.version: None}), key=int)
+        return JSONResponse(model_metadata(model, versions))
+
+    async def model_ready(self, request: Request) -> Response:
+        model = self._served(request).model
+        ready = not self._service.draining
+        return JSONResponse({"name": model.name, "ready": ready}, 200 if ready else 503)
+
+    async def live(self, _: Request) -> Response:
+        return JSONResponse({"live": True})
+
+    async def ready(self, _: Request) -> Response:
+        ready = self._service.ready
+        return JSONResponse({"ready": ready}, 200 if ready else 503)
+
+    async def ping(self, _: Request) -> Response:
+        return PlainTextResponse("\n", 200 if self._service.ready else 503)
+
+    async def server_metadata(self, _: Request) -> Response:
+        extensions = ["binary_tensor_data", "model_repository", "explain"]
+        return JSONResponse({"name": "lcml_serving", "version": __version__, "extensions": extensions})
+
+    async def version(self, _: Request) -> Response:
+        return PlainTextResponse(__version__)
+
+    async def metrics(self, request: Request) -> Response:
+        return respond(request, self._service.render_metrics().encode(), CONTENT_TYPE)
+
+    async def openapi(self, request: Request) -> Response:
+        return respond(request, to_json(describe(self._settings)))
+
+    async def _body(self, request: Request) -> bytes:
+        return await read_body(request, self._settings.max_body_bytes, self._settings.body_timeout_seconds)
+
+    def _served(self, request: Request) -> Served:
+        served = self._repository.get(request.path_params["name"], request.path_params.get("version"))
+        request.scope[MODEL_KEY] = (served.model.name, served.model.version)
+        return served
+
+
+async def _answer_request_error(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestError)
+    return error_response(error)
+
+
+async def _answer_http_exception(request: Request, error: Exception) -> Response:
+    """Starlette's own 404 and 405."""
+    assert isinstance(error, HTTPException)
+    message = f"{request.method} {request.url.path[:200]}: {error.detail}; GET /openapi.json describes the service"
+    return JSONResponse({"error": message}, error.status_code, headers=dict(error.headers or {}))

@@ -1,0 +1,137 @@
+"""Dynamic batching: requests that wait at the same time share one onnxruntime run."""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Run = Callable[[Array], Sequence[Array]]
+
+
+@final
+@dataclass(frozen=True)
+class BatchReport:
+    """What one run did: examples, seconds in onnxruntime, and seconds that each of its requests had waited."""
+
+    n_rows: int
+    run_seconds: float
+    wait_seconds: tuple[float, ...]
+
+
+@final
+@dataclass(frozen=True)
+class _Item:
+    features: Array
+    arrived: float
+    future: asyncio.Future[tuple[Array, ...]]
+
+
+@final
+class Batcher:
+    """Collects the rows of concurrent `submit` calls and runs them together, in the order of arrival.
+
+    A run takes whole requests up to `max_rows` rows; a request above that runs alone. While a run is under way the
+    next batch gathers, so batching needs no delay under load; `max_delay` (seconds) makes an idle service wait for
+    company too. At most `parallel` runs are under way, each in a thread of `executor`. Where a run raises, every
+    request in it gets the exception.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        executor: Executor,
+        *,
+        max_rows: int,
+        max_delay: float = 0.0,
+        parallel: int = 1,
+        report: Callable[[BatchReport], None] = lambda _: None,
+    ) -> None:
+        self._run, self._executor, self._report = run, executor, report
+        self._max_rows, self._max_delay, self._parallel = max_rows, max_delay, parallel
+        self._waiting: deque[_Item] = deque()
+        self._n_rows = 0
+        self._filled = asyncio.Event()
+        self._workers: set[asyncio.Task[None]] = set()
+
+    @property
+    def n_waiting(self) -> int:
+        """Requests that wait for a run."""
+        return len(self._waiting)
+
+    async def submit(self, features: Array) -> tuple[Array, ...]:
+        """The outputs of `run` for these rows, (n, ...) each, from a run that they may share with others."""
+        loop = asyncio.get_running_loop()
+        item = _Item(features, time.perf_counter(), loop.create_future())
+        self._waiting.append(item)
+        self._n_rows += len(features)
+        if self._n_rows >= self._max_rows:
+            self._filled.set()
+        if len(self._workers) < self._parallel:
+            worker = loop.create_task(self._work())
+            self._workers.add(worker)
+            worker.add_done_callback(self._workers.discard)
+        return await item.future
+
+    async def _work(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self._waiting:
+            await self._fill()
+            items = self._take()
+            if not items:
+                continue
+            started = time.perf_counter()
+            try:
+                results = await loop.run_in_executor(self._executor, self._run_together, [i.features for i in items])
+            except Exception as error:
+                for item in items:
+                    if not item.future.done():
+                        item.future.set_exception(error)
+                continue
+            ended = time.perf_counter()
+            for item, result in zip(items, results, strict=True):
+                if not item.future.done():
+                    item.future.set_result(result)
+            n_rows = sum(len(item.features) for item in items)
+            self._report(BatchReport(n_rows, ended - started, tuple(started - item.arrived for item in items)))
+        # No await between the last look at the queue and this, so no request is left without a worker.
+        self._workers.discard(asyncio.current_task())
+
+    async def _fill(self) -> None:
+        """Wait until the batch is full or its oldest request has waited `max_delay`."""
+        if self._n_rows >= self._max_rows or self._max_delay == 0:
+            return
+        rest = self._waiting[0].arrived + self._max_delay - time.perf_counter()
+        if rest > 0:
+            self._filled.clear()
+            try:
+                async with asyncio.timeout(rest):
+                    await self._filled.wait()
+            except TimeoutError:
+                return
+
+    def _take(self) -> list[_Item]:
+        items: list[_Item] = []
+        n_rows = 0
+        while self._waiting and (not items or n_rows + len(self._waiting[0].features) <= self._max_rows):
+            item = self._waiting.popleft()
+            self._n_rows -= len(item.features)
+            if not item.future.done():  # else the client has gone
+                items.append(item)
+                n_rows += len(item.features)
+        return items
+
+    def _run_together(self, parts: list[Array]) -> list[tuple[Array, ...]]:
+        if len(parts) == 1:
+            return [tuple(self._run(parts[0]))]
+        outputs = self._run(np.concatenate(parts))
+        ends = np.cumsum([len(part) for part in parts])
+        return [
+            tuple(output[end - len(part) : end] for output in outputs) for part, end in zip(parts, ends, strict=True)
+        ]

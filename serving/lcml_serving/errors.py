@@ -1,0 +1,96 @@
+"""The one exception tree of the service; a RequestError carries the HTTP status that it is answered with.
+
+ServingError
+|-- SettingsError             a flag, variable or path that cannot be used: exit code 2 at start
+|-- ModelError                a model file that cannot be served: exit code 2 at start, 409 at reload
+`-- RequestError
+    |-- BadRequestError            400  not JSON, not the protocol, wrong lengths
+    |-- UnauthorizedError          401  no bearer token or a wrong one
+    |-- NotFoundError              404  unknown model, version or output
+    |-- RequestTimeoutError        408  the body did not arrive in time
+    |-- ConflictError              409  the repository holds nothing that can be loaded
+    |-- BodyTooLargeError          413  body above the cap, as sent or decompressed
+    |-- UnsupportedMediaTypeError  415  unknown content type or encoding
+    |-- UnprocessableError         422  wrong shape, type or value, too many rows
+    `-- BusyError                  503  too many requests at once, or going down
+"""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+
+class ServingError(Exception):
+    """Base of every error the service raises on purpose."""
+
+
+class SettingsError(ServingError, ValueError):
+    """A flag, environment variable or path that cannot be used."""
+
+
+class ModelError(ServingError, ValueError):
+    """A model file that cannot be served."""
+
+
+class RequestError(ServingError):
+    """A request that is answered with `status`, `{"error": message}` and `headers`."""
+
+    status: ClassVar[int]
+    headers: ClassVar[Mapping[str, str]] = {}
+
+
+class BadRequestError(RequestError):
+    """Not JSON, not the protocol, or lengths that do not agree."""
+
+    status = 400
+
+
+class UnauthorizedError(RequestError):
+    """No bearer token or a wrong one."""
+
+    status = 401
+    headers: ClassVar[Mapping[str, str]] = {"www-authenticate": "Bearer"}
+
+
+class NotFoundError(RequestError):
+    """A model, version or output that is not served."""
+
+    status = 404
+
+
+class RequestTimeoutError(RequestError):
+    """The body did not arrive in time."""
+
+    status = 408
+    headers: ClassVar[Mapping[str, str]] = {"connection": "close"}
+
+
+class ConflictError(RequestError):
+    """What the repository holds cannot be loaded."""
+
+    status = 409
+
+
+class BodyTooLargeError(RequestError):
+    """The body is above the cap, as sent or decompressed."""
+
+    status = 413
+    headers: ClassVar[Mapping[str, str]] = {"connection": "close"}
+
+
+class UnsupportedMediaTypeError(RequestError):
+    """A content type or content encoding that is not understood."""
+
+    status = 415
+
+
+class UnprocessableError(RequestError):
+    """Well-formed, but of the wrong shape, type, value or number of rows."""
+
+    status = 422
+
+
+class BusyError(RequestError):
+    """Too many requests at once, or the service is going down."""
+
+    status = 503
+    headers: ClassVar[Mapping[str, str]] = {"retry-after": "1"}

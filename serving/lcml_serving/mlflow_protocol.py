@@ -1,0 +1,119 @@
+"""MLflow's scoring protocol: the JSON forms that `mlflow models serve` takes on /invocations, and its answers.
+
+`dataframe_split` and `dataframe_records` are tables and are answered in records; `inputs` and `instances` are arrays
+and are answered in columns. That is what MLflow's own server does with an ONNX model.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lcml_serving.errors import BadRequestError, UnprocessableError, UnsupportedMediaTypeError
+from lcml_serving.features import numbers, parse_json, to_features
+from lcml_serving.models import OnnxModel
+
+Array = NDArray[Any]
+
+FORMS = ("dataframe_split", "dataframe_records", "inputs", "instances")
+
+
+@final
+@dataclass(frozen=True)
+class Invocation:
+    """A checked request, and whether it is answered in records."""
+
+    features: Array
+    as_records: bool
+
+
+def parse_invocation(body: bytes, content_type: str, model: OnnxModel, max_rows: int) -> Invocation:
+    """A scoring request for this model.
+
+    A table whose columns are the model's feature names may have them in any order; a model without feature names
+    takes the columns as they come. Raises UnsupportedMediaTypeError, BadRequestError and UnprocessableError.
+    """
+    media_type, _, parameters = content_type.partition(";")
+    if media_type.strip().lower() != "application/json":
+        raise UnsupportedMediaTypeError(f"expected content type application/json, found {content_type[:60] or 'none'}")
+    if parameters.strip() and parameters.strip().lower().replace('"', "") != "charset=utf-8":
+        raise UnsupportedMediaTypeError("expected no parameter of the content type but charset=utf-8")
+    message = parse_json(body)
+    forms = [form for form in FORMS if form in message]
+    if len(forms) != 1 or message.keys() - {forms[0], "params"}:
+        raise BadRequestError(f"expected one of the keys {', '.join(FORMS)}, found {sorted(message)[:8]}")
+    if message.get("params"):
+        raise UnprocessableError("params: expected none; the model takes no parameters")
+    form, content = forms[0], message[forms[0]]
+    if form == "dataframe_split":
+        columns, values = _split(content, model)
+    elif form == "dataframe_records":
+        columns, values = _records(content, model)
+    else:
+        return Invocation(to_features(_tensor(content, form, model), model, max_rows), as_records=False)
+    return Invocation(to_features(_ordered(values, columns, model), model, max_rows), as_records=True)
+
+
+def render_invocation(invocation: Invocation, outputs: Mapping[str, Array]) -> dict[str, Any]:
+    """The object {"predictions": ...} that answers the request."""
+    columns = {name: array.tolist() for name, array in outputs.items()}
+    if not invocation.as_records:
+        return {"predictions": columns}
+    return {"predictions": [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]}
+
+
+def _split(content: Any, model: OnnxModel) -> tuple[list[Any] | None, Array]:
+    if not isinstance(content, dict) or "data" not in content or content.keys() - {"columns", "index", "data"}:
+        raise BadRequestError("dataframe_split: expected an object of columns, data and, if you like, index")
+    columns = content.get("columns")
+    if columns is not None and not isinstance(columns, list):
+        raise BadRequestError("dataframe_split.columns: expected a list of names")
+    values = numbers(content["data"], "dataframe_split.data")
+    if values.size == 0 and values.ndim == 1:
+        values = values.reshape(0, model.n_features if columns is None else len(columns))
+    if columns is not None and (values.ndim != 2 or values.shape[1] != len(columns)):
+        raise UnprocessableError(f"dataframe_split: {len(columns)} columns, but rows of shape {list(values.shape[1:])}")
+    return columns, values
+
+
+def _records(content: Any, model: OnnxModel) -> tuple[list[Any] | None, Array]:
+    if not isinstance(content, list) or not all(isinstance(record, dict) for record in content):
+        raise BadRequestError("dataframe_records: expected a list of objects, one per row")
+    if not content:
+        return None, np.zeros((0, model.n_features))
+    columns = list(content[0])
+    for row, record in enumerate(content):
+        if record.keys() != content[0].keys():
+            raise UnprocessableError(f"dataframe_records: row {row} has other columns than row 0")
+    rows = [[record[column] for column in columns] for record in content]
+    return columns, numbers(rows, "dataframe_records")
+
+
+def _tensor(content: Any, form: str, model: OnnxModel) -> Array:
+    if isinstance(content, dict):
+        if list(content) != [model.input.name]:
+            raise UnprocessableError(f"{form}: expected the tensor {model.input.name!r}, found {sorted(content)[:8]}")
+        content = content[model.input.name]
+    elif isinstance(content, list) and content and all(isinstance(row, dict) for row in content):
+        if any(list(row) != [model.input.name] for row in content):
+            raise UnprocessableError(f"{form}: expected rows of the tensor {model.input.name!r}")
+        content = [row[model.input.name] for row in content]
+    values = numbers(content, form)
+    return values.reshape(0, model.n_features) if values.size == 0 and values.ndim == 1 else values
+
+
+def _ordered(values: Array, columns: list[Any] | None, model: OnnxModel) -> Array:
+    if columns is None or model.feature_names is None:
+        return values
+    names = [str(column) for column in columns]
+    if len(set(names)) < len(names):
+        raise UnprocessableError("a column is given twice")
+    if missing := [name for name in model.feature_names if name not in set(names)]:
+        raise UnprocessableError(f"{len(missing)} columns are missing, the first {missing[0]!r}")
+    if len(names) > len(model.feature_names):
+        unknown = next(name for name in names if name not in set(model.feature_names))
+        raise UnprocessableError(f"column {unknown!r} is not a feature of the model")
+    place = {name: index for index, name in enumerate(names)}
+    return values[:, [place[name] for name in model.feature_names]]

@@ -1,0 +1,225 @@
+"""One model file on onnxruntime, checked against what the exporter promises.
+
+input   features       (batch, n_features) float32, float64 or uint8
+output  label          (batch,) int64 or string
+output  probabilities  (batch, n_classes) float32
+output  logits         (batch, n_logits), optional
+output  contributions  (batch, n_contributions), optional: what each feature adds to the predicted class's logit,
+                       the bias last; computed only when asked for
+sidecar STEM.explain.json, or explain.json beside model.onnx: {"conditions": [n_contributions texts]}
+metadata_props  lcml.classes (JSON list), lcml.feature_names (JSON list, optional), lcml.* as they are
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal, final
+
+import numpy as np
+import onnxruntime
+from numpy.typing import NDArray
+
+from lcml_serving.errors import ModelError
+
+Array = NDArray[Any]
+
+CONTRIBUTIONS = "contributions"
+PREDICTIONS = ("label", "probabilities", "logits")
+
+# ONNX type -> (Open Inference Protocol datatype, numpy dtype)
+_TYPES: Mapping[str, tuple[str, np.dtype[Any]]] = {
+    "tensor(float)": ("FP32", np.dtype("<f4")),
+    "tensor(double)": ("FP64", np.dtype("<f8")),
+    "tensor(uint8)": ("UINT8", np.dtype("u1")),
+    "tensor(int64)": ("INT64", np.dtype("<i8")),
+    "tensor(string)": ("BYTES", np.dtype(object)),
+}
+_ALLOWED: Mapping[str, frozenset[str]] = {
+    "features": frozenset({"FP32", "FP64", "UINT8"}),
+    "label": frozenset({"INT64", "BYTES"}),
+    "probabilities": frozenset({"FP32", "FP64"}),
+    "logits": frozenset({"FP32", "FP64"}),
+    CONTRIBUTIONS: frozenset({"FP32", "FP64"}),
+}
+
+
+@final
+@dataclass(frozen=True)
+class TensorSpec:
+    """Name, protocol datatype, numpy dtype and shape of an input or output; -1 is the batch."""
+
+    name: str
+    datatype: str
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+
+
+@final
+@dataclass(frozen=True)
+class OnnxModel:
+    """A loaded model. `run` may be called from several threads at once."""
+
+    name: str
+    version: str
+    sha256: str
+    input: TensorSpec
+    outputs: tuple[TensorSpec, ...]
+    conditions: tuple[str, ...] | None
+    classes: tuple[int | str, ...] | None
+    feature_names: tuple[str, ...] | None
+    metadata: Mapping[str, str]
+    session: Any
+
+    @property
+    def n_features(self) -> int:
+        """Width of the input."""
+        return self.input.shape[1]
+
+    @property
+    def predictions(self) -> tuple[str, ...]:
+        """The outputs of a plain inference, in the model's order."""
+        return tuple(output.name for output in self.outputs if output.name in PREDICTIONS)
+
+    def output(self, name: str) -> TensorSpec | None:
+        """The output of that name, if there is one."""
+        return next((output for output in self.outputs if output.name == name), None)
+
+    def run(self, names: Sequence[str], features: Array) -> list[Array]:
+        """The named outputs for features of the input's dtype, (batch, n_features)."""
+        outputs: list[Array] = self.session.run(list(names), {self.input.name: features})
+        return outputs
+
+
+def load_model(path: Path, name: str, version: str, intra_op_threads: int) -> OnnxModel:
+    """Read, check and try out a model file with its sidecar.
+
+    Raises ModelError, naming the file, where it is not ONNX, breaks the promise above, or fails on batches of 0, 1
+    or 2 zero rows.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise ModelError(f"{path} cannot be read: {error.strerror or error}") from error
+    try:
+        session = onnxruntime.InferenceSession(
+            content, _session_options(intra_op_threads), providers=["CPUExecutionProvider"]
+        )
+    except Exception as error:  # onnxruntime has no common base
+        raise ModelError(f"{path} is not a model that onnxruntime can load: {_first_line(error)}") from error
+    inputs = session.get_inputs()
+    if len(inputs) != 1:
+        raise ModelError(f"{path}: expected one input, found {[node.name for node in inputs]}; export with lcml export")
+    features = _spec(path, inputs[0], "features")
+    if len(features.shape) != 2 or features.shape[0] != -1 or features.shape[1] < 1:
+        raise ModelError(f"{path}: expected an input of shape (batch, n_features), found {inputs[0].shape}")
+    names = [node.name for node in session.get_outputs()]
+    if missing := [name for name in PREDICTIONS[:2] if name not in names]:
+        raise ModelError(f"{path}: expected outputs label and probabilities, found {names}; {missing[0]} is missing")
+    outputs = _try_out(path, session, features)
+    metadata = dict(session.get_modelmeta().custom_metadata_map)
+    classes = _json_list(path, metadata, "lcml.classes", _width(outputs, "probabilities"))
+    feature_names = _json_list(path, metadata, "lcml.feature_names", features.shape[1])
+    return OnnxModel(
+        name=name,
+        version=version,
+        sha256=hashlib.sha256(content).hexdigest(),
+        input=features,
+        outputs=outputs,
+        conditions=_read_conditions(path, _width(outputs, CONTRIBUTIONS)),
+        classes=classes,
+        feature_names=None if feature_names is None else tuple(str(feature) for feature in feature_names),
+        metadata=MappingProxyType(metadata),
+        session=session,
+    )
+
+
+def sidecar_path(path: Path) -> Path | None:
+    """The file with the conditions of this model's contributions, if it is there."""
+    candidates = [path.with_name(f"{path.stem}.explain.json")]
+    if path.name == "model.onnx":
+        candidates.append(path.with_name("explain.json"))
+    return next((candidate for candidate in candidates if candidate.is_file()), None)
+
+
+def _session_options(intra_op_threads: int) -> Any:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = intra_op_threads
+    options.inter_op_num_threads = 1
+    options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
+    options.log_severity_level = 3
+    # Idle threads of several sessions must not burn the cores that the others need.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    return options
+
+
+def _spec(path: Path, node: Any, role: Literal["features"] | str) -> TensorSpec:
+    datatype, dtype = _TYPES.get(node.type, (node.type, np.dtype(object)))
+    if datatype not in _ALLOWED[role]:
+        raise ModelError(f"{path}: {node.name} is {node.type}; expected one of {', '.join(sorted(_ALLOWED[role]))}")
+    shape = tuple(size if isinstance(size, int) else -1 for size in node.shape)
+    return TensorSpec(node.name, datatype, dtype, shape)
+
+
+def _try_out(path: Path, session: Any, features: TensorSpec) -> tuple[TensorSpec, ...]:
+    """Specs of the known outputs, with the widths that a run shows."""
+    specs = [_spec(path, node, node.name) for node in session.get_outputs() if node.name in _ALLOWED]
+    for n_rows in (0, 1, 2):
+        zeros = np.zeros((n_rows, features.shape[1]), dtype=features.dtype)
+        try:
+            arrays = session.run([spec.name for spec in specs], {features.name: zeros})
+        except Exception as error:
+            raise ModelError(f"{path} fails on a batch of {n_rows} rows: {_first_line(error)}") from error
+        for spec, array in zip(specs, arrays, strict=True):
+            n_axes = 1 if spec.name == "label" else 2
+            if array.ndim != n_axes or len(array) != n_rows:
+                raise ModelError(
+                    f"{path}: {spec.name} has shape {array.shape} for {n_rows} rows; "
+                    f"expected {n_axes} axes, the first of them the batch"
+                )
+    return tuple(
+        TensorSpec(spec.name, spec.datatype, spec.dtype, (-1, *array.shape[1:]))
+        for spec, array in zip(specs, arrays, strict=True)
+    )
+
+
+def _width(outputs: Sequence[TensorSpec], name: str) -> int | None:
+    return next((spec.shape[1] for spec in outputs if spec.name == name), None)
+
+
+def _json_list(path: Path, metadata: Mapping[str, str], key: str, length: int | None) -> tuple[Any, ...] | None:
+    if key not in metadata:
+        return None
+    try:
+        values = json.loads(metadata[key])
+    except ValueError as error:
+        raise ModelError(f"{path}: metadata {key} is not JSON: {error}") from error
+    if not isinstance(values, list) or len(values) != length:
+        raise ModelError(f"{path}: metadata {key} should be a list of {length}; export the model again")
+    return tuple(values)
+
+
+def _read_conditions(path: Path, n_contributions: int | None) -> tuple[str, ...] | None:
+    sidecar = sidecar_path(path)
+    if n_contributions is None or sidecar is None:
+        return None
+    try:
+        conditions = json.loads(sidecar.read_text(encoding="utf-8"))["conditions"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ModelError(f'{sidecar} is not {{"conditions": [...]}}: {error!r}; export the model again') from error
+    if (
+        not isinstance(conditions, list)
+        or len(conditions) != n_contributions
+        or not all(isinstance(condition, str) for condition in conditions)
+    ):
+        raise ModelError(
+            f"{sidecar}: conditions should be {n_contributions} texts, one per contribution of {path.name}; "
+            "the two belong to different exports"
+        )
+    return tuple(conditions)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [repr(error)])[0]

@@ -1,0 +1,96 @@
+"""The life of the process: listen, reload on SIGHUP or by polling, drain and stop on SIGTERM or SIGINT."""
+
+import asyncio
+import contextlib
+import signal
+import socket
+from collections.abc import AsyncIterator, Coroutine
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+
+from lcml_serving.app import create_app
+from lcml_serving.errors import SettingsError
+from lcml_serving.logs import log
+from lcml_serving.service import Service
+
+_BACKLOG = 2048
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket. Raises SettingsError where the address cannot be had."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    except OSError as error:
+        raise SettingsError(
+            f"cannot listen on {host} port {port}: {error.strerror or error}; choose --host and --port"
+        ) from error
+
+
+async def serve(service: Service) -> None:
+    """Answer requests until SIGTERM or SIGINT, then drain.
+
+    Draining: readiness is false and answers close their connections, but new requests are still taken for
+    `drain_seconds`, so that a load balancer can turn away first; then the socket closes, requests in flight finish
+    (within `grace_seconds`), and this returns. A second signal skips the waiting.
+    """
+    settings = service.settings
+    listener = listen(settings.host, settings.port)
+    tasks: set[asyncio.Task[None]] = set()
+    loop = asyncio.get_running_loop()
+
+    def start(coroutine: Coroutine[Any, Any, None]) -> None:
+        task = loop.create_task(coroutine)
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    async def drain() -> None:
+        await asyncio.sleep(settings.drain_seconds)
+        server.should_exit = True
+
+    def stop(name: str) -> None:
+        if service.draining:
+            server.should_exit = server.force_exit = True
+            return
+        service.draining = True
+        log.info("draining", extra={"signal": name})
+        start(drain())
+
+    async def poll() -> None:
+        while True:
+            await asyncio.sleep(settings.poll_seconds)
+            await service.repository.reload()
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        # Installed here, after uvicorn's own handlers, which would end the process by the signal instead of exit 0.
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop, number.name)
+        loop.add_signal_handler(signal.SIGHUP, lambda: start(service.repository.reload()))
+        if settings.poll_seconds:
+            start(poll())
+        yield
+        for task in tasks:
+            task.cancel()
+
+    server = uvicorn.Server(
+        uvicorn.Config(
+            create_app(service, lifespan),
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            ws="none",
+            lifespan="on",
+            timeout_graceful_shutdown=settings.grace_seconds,
+        )
+    )
+    host, port = listener.getsockname()[:2]
+    log.info("listening", extra={"host": host, "port": port, "models": sorted(service.repository.table)})
+    if settings.token is None and host not in ("127.0.0.1", "::1"):
+        log.warning("open to the network without a bearer token; set LCML_SERVING_TOKEN or --token-file")
+    with listener:
+        await server.serve(sockets=[listener])
+    log.info("stopped")
