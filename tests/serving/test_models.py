@@ -1,0 +1,106 @@
+"""Model files: what is read from them, and what is refused."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from lcml_serving.errors import ModelError
+from lcml_serving.models import load_model
+from tests.serving.onnx_models import CONDITIONS, LOGITS, PROBABILITIES, X, write_model
+
+
+def _load(path: Path) -> Any:
+    return load_model(path, "iris", "1", 1)
+
+
+def test_a_model_says_what_it_is(tmp_path: Path) -> None:
+    model = _load(write_model(tmp_path / "iris.onnx", classes=["a", "b", "c"], explain=True))
+    assert (model.n_features, model.input.datatype, model.classes) == (4, "FP32", ("a", "b", "c"))
+    assert [(o.name, o.datatype, o.shape) for o in model.outputs] == [
+        ("label", "BYTES", (-1,)),
+        ("probabilities", "FP32", (-1, 3)),
+        ("logits", "FP32", (-1, 3)),
+        ("contributions", "FP32", (-1, 5)),
+    ]
+    assert model.predictions == ("label", "probabilities", "logits")
+    assert model.conditions == tuple(CONDITIONS)
+    assert model.metadata["lcml.profile"] == "portable"
+    labels, probabilities, logits = model.run(model.predictions, np.array(X, np.float32))
+    assert labels.tolist() == ["a", "c", "b"]
+    np.testing.assert_allclose(probabilities, PROBABILITIES, atol=1e-6)
+    np.testing.assert_allclose(logits, LOGITS)
+
+
+def test_the_sidecar_of_a_repository_is_explain_json(tmp_path: Path) -> None:
+    path = write_model(tmp_path / "model.onnx", explain=True)
+    (tmp_path / "model.explain.json").rename(tmp_path / "explain.json")
+    assert _load(path).conditions == tuple(CONDITIONS)
+
+
+def _rewrite(path: Path, change: Any) -> None:
+    model = onnx.load(path)
+    change(model)
+    onnx.save(model, path)
+
+
+def _rename_output(model: Any) -> None:
+    model.graph.output[1].name = model.graph.node[-1].output[0] = "scores"
+
+
+def _fix_batch(model: Any) -> None:
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 1
+
+
+def _second_input(model: Any) -> None:
+    model.graph.input.append(helper.make_tensor_value_info("mask", TensorProto.FLOAT, ["batch", 4]))
+
+
+def _wrong_classes(model: Any) -> None:
+    helper.set_model_props(model, {"lcml.classes": "[1, 2]"})
+
+
+def _broken_classes(model: Any) -> None:
+    helper.set_model_props(model, {"lcml.classes": "[1, 2"})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (_rename_output, "expected outputs label and probabilities, found .*'scores'"),
+        (_fix_batch, r"expected an input of shape \(batch, n_features\)"),
+        (_second_input, "expected one input, found"),
+        (_wrong_classes, "lcml.classes should be a list of 3"),
+        (_broken_classes, "lcml.classes is not JSON"),
+    ],
+)
+def test_another_kind_of_model_is_refused(change: Any, message: str, tmp_path: Path) -> None:
+    path = write_model(tmp_path / "iris.onnx")
+    _rewrite(path, change)
+    with pytest.raises(ModelError, match=message):
+        _load(path)
+
+
+def test_an_input_of_another_type_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"features is tensor\(int32\); expected one of FP32, FP64, UINT8"):
+        _load(write_model(tmp_path / "iris.onnx", input_type=TensorProto.INT32))
+
+
+@pytest.mark.parametrize("cut", [0, 10, 500])
+def test_a_truncated_file_is_refused(cut: int, tmp_path: Path) -> None:
+    path = write_model(tmp_path / "iris.onnx")
+    path.write_bytes(path.read_bytes()[:cut])
+    with pytest.raises(ModelError, match="iris.onnx"):
+        _load(path)
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "{}", '{"conditions": 3}', json.dumps({"conditions": ["a"]})])
+def test_a_sidecar_of_another_export_is_refused(content: str, tmp_path: Path) -> None:
+    path = write_model(tmp_path / "iris.onnx", explain=True)
+    (tmp_path / "iris.explain.json").write_text(content)
+    with pytest.raises(ModelError, match=r"iris.explain.json.*(export the model again|different exports)"):
+        _load(path)
