@@ -4,8 +4,12 @@ Code on the way of a mini-batch takes a `Backend` and uses `backend.xp` for ever
 do not share, and what must be fast, is a method here, with one implementation per backend.
 """
 
+import os
 from abc import ABC, abstractmethod
-from typing import Any, Literal
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +18,8 @@ from lcml.errors import MissingDependencyError, SettingsError
 
 Array = Any
 """An array of the backend in use: numpy.ndarray or cupy.ndarray."""
+
+_In, _Out = TypeVar("_In"), TypeVar("_Out")
 
 BackendName = Literal["auto", "numpy", "cupy"]
 Precision = Literal["float32", "float64"]
@@ -47,6 +53,14 @@ class Backend(ABC):
         """
 
     @abstractmethod
+    def map(self, function: Callable[[_In], _Out], items: Iterable[_In]) -> Iterator[_Out]:
+        """function(item) of every item, in order; on the CPU several at a time."""
+
+    @abstractmethod
+    def single_threaded_blas(self) -> AbstractContextManager[Any]:
+        """A context in which matrix products on the host use one thread: what `map` runs side by side stays side by side."""
+
+    @abstractmethod
     def memory_budget(self) -> int:
         """Bytes that cached features may take when the user states no budget."""
 
@@ -59,6 +73,12 @@ class NumpyBackend(Backend):
     device = "cpu"
     chunk_examples = _CPU_CHUNK
 
+    def __init__(self) -> None:
+        from threadpoolctl import ThreadpoolController
+
+        self._blas = ThreadpoolController()
+        self._n_threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
     def asarray(self, values: Any, dtype: Any = None) -> Array:
         return np.asarray(values, dtype=dtype)
 
@@ -67,6 +87,13 @@ class NumpyBackend(Backend):
 
     def segment_sum(self, rows: Array, offsets: Array) -> Array:
         return np.add.reduceat(rows, offsets[:-1], axis=0) if len(offsets) > 1 else rows[:0]
+
+    def map(self, function: Callable[[_In], _Out], items: Iterable[_In]) -> Iterator[_Out]:
+        with self.single_threaded_blas(), ThreadPoolExecutor(self._n_threads) as pool:
+            yield from pool.map(function, items)
+
+    def single_threaded_blas(self) -> AbstractContextManager[Any]:
+        return self._blas.limit(limits=1, user_api="blas")
 
     def memory_budget(self) -> int:
         return int(_HOST_SHARE * _available_host_memory())
@@ -107,6 +134,12 @@ class CupyBackend(Backend):
         if total.size:
             self._segment_sum(self.xp.ascontiguousarray(rows), offsets.astype("int32"), width, total)
         return total
+
+    def map(self, function: Callable[[_In], _Out], items: Iterable[_In]) -> Iterator[_Out]:
+        return map(function, items)
+
+    def single_threaded_blas(self) -> AbstractContextManager[Any]:
+        return nullcontext()
 
     def memory_budget(self) -> int:
         free, _total = self.xp.cuda.runtime.memGetInfo()

@@ -103,6 +103,30 @@ class Circuit:
         return implied
 
     @cached_property
+    def flow_class(self) -> IntArray:
+        """(n_elements,) elements with equal numbers have the same flow for every example.
+
+        A gate that one element leads to has that element's flow, one that all elements of a gate lead to has that gate's
+        flow, and the only element of a gate has its gate's.
+        """
+        parents: list[list[int]] = [[] for _ in range(self.n_nodes)]
+        for element, children in enumerate(zip(self.elem_prime.tolist(), self.elem_sub.tolist(), strict=True)):
+            for child in children:
+                parents[child].append(element)
+        sizes, elem_or = np.diff(self.or_start).tolist(), self.elem_or.tolist()
+        of_element = list(range(self.n_elements))
+        of_gate = [self.n_elements + gate for gate in range(self.n_or_gates)]
+        for gate in reversed(range(self.n_or_gates)):
+            above = parents[self.n_literals + gate]
+            if len(above) == 1:
+                of_gate[gate] = of_element[above[0]]
+            elif above and len({elem_or[e] for e in above}) == 1 and len(above) == sizes[elem_or[above[0]]]:
+                of_gate[gate] = of_gate[elem_or[above[0]]]
+            if sizes[gate] == 1:
+                of_element[self.or_start[gate]] = of_gate[gate]
+        return _frozen(of_element)
+
+    @cached_property
     def is_tautology(self) -> bool:
         """Whether every example has Pr(root) = 1: then literal flows are the literals' probabilities."""
         return self.n_or_gates == 0 or self._model_counts[-1] == 1 << self.n_variables
@@ -195,7 +219,9 @@ def _check_arrays(circuit: Circuit) -> None:
     leaf = circuit.vtree.left[circuit.or_vtree] < 0
     if np.any(leaf):
         gate = int(np.flatnonzero(leaf)[0])
-        raise CircuitError(f"or gate {gate}: stands at leaf {circuit.or_vtree[gate]} of the vtree, expected an inner node")
+        raise CircuitError(
+            f"or gate {gate}: stands at leaf {circuit.or_vtree[gate]} of the vtree, expected an inner node"
+        )
     if np.any(np.diff(circuit.or_height) < 0):
         raise CircuitError("circuit: or gates must stand by increasing vtree height")
     if n_gates and circuit.or_vtree[-1] != circuit.vtree.root:

@@ -91,7 +91,9 @@ class LogisticCircuit:
             result[start : start + len(chunk)] = backend.to_host(weights @ flows(plan, literal_rows(plan, chunk))).T
         return result + self.bias
 
-    def predict_proba(self, x: ArrayLike, backend: Backend | None = None, precision: Precision = "float32") -> FloatArray:
+    def predict_proba(
+        self, x: ArrayLike, backend: Backend | None = None, precision: Precision = "float32"
+    ) -> FloatArray:
         """(n_examples, n_classes) probabilities; rows sum to 1."""
         return probabilities(self.logits(x, backend, precision), self.link)
 

@@ -57,9 +57,34 @@ def apply_splits(circuit: Circuit, splits: Iterable[Split], depth: int = 0) -> S
     return editor.finish()
 
 
-def added_elements(circuit: Circuit, split: Split, depth: int = 0) -> int:
-    """How many elements the circuit gains by this split alone."""
-    return apply_splits(circuit, [split], depth).circuit.n_elements - circuit.n_elements
+class SplitCosts:
+    """How many elements a circuit gains by single splits; cheaper than splitting."""
+
+    def __init__(self, circuit: Circuit, depth: int = 0) -> None:
+        self._editor = _Editor(circuit, depth)
+        wires = np.concatenate([circuit.elem_prime, circuit.elem_sub])
+        self._n_wires = np.bincount(wires, minlength=circuit.n_nodes).tolist()
+        self._n_literals = circuit.n_literals
+
+    def added(self, split: Split) -> int:
+        """Elements after the split less elements before."""
+        editor, n_gates = self._editor, len(self._editor.gates)
+        gate, element, halves = editor.halves(split)
+        fresh = [half for new in editor.gates[n_gates:] for half in new.elements] + halves
+        lost: dict[int, int] = {}
+        for half in fresh:
+            for node in (half.prime, half.sub):
+                lost[node] = lost.get(node, 0) - 1
+        added, doomed = len(fresh), [element]
+        while doomed:
+            gone = doomed.pop()
+            added -= 1
+            for node in (gone.prime, gone.sub):
+                lost[node] = lost.get(node, 0) + 1
+                if node >= self._n_literals and lost[node] == self._n_wires[node]:
+                    doomed += editor.gates[node - self._n_literals].elements
+        del editor.gates[n_gates:]
+        return added
 
 
 def _check_split(circuit: Circuit, split: Split) -> None:
@@ -75,7 +100,7 @@ def _check_split(circuit: Circuit, split: Split) -> None:
         raise CircuitError(f"split: variable X{split.variable} is already decided at element {split.element}")
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Element:
     prime: int
     sub: int
@@ -83,7 +108,7 @@ class _Element:
     kept: bool
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Gate:
     vtree: int
     elements: list[_Element]
@@ -101,19 +126,26 @@ class _Editor:
         wires = zip(circuit.elem_prime.tolist(), circuit.elem_sub.tolist(), strict=True)
         elements = [_Element(prime, sub, e, True) for e, (prime, sub) in enumerate(wires)]
         start = circuit.or_start.tolist()
-        self._gates = [
+        self.touched: list[_Gate] = []
+        self.gates = [
             _Gate(node, elements[start[g] : start[g + 1]]) for g, node in enumerate(circuit.or_vtree.tolist())
         ]
 
     def split(self, split: Split) -> None:
-        gate = self._gates[self._circuit.elem_or[split.element]]
-        index = next(i for i, element in enumerate(gate.elements) if element.origin == split.element)
-        element = gate.elements[index]
-        halves = []
-        for literal in (split.variable, split.variable + self._n_variables):
-            copies = _Copies(self, literal, self._depth)
-            halves.append(copies.condition_element(gate.vtree, element))
-        gate.elements[index : index + 1] = [half for half in halves if half is not None]
+        gate, element, halves = self.halves(split)
+        for source in self.touched:
+            for touched in source.elements:
+                touched.kept = False
+        index = gate.elements.index(element)
+        gate.elements[index : index + 1] = halves
+
+    def halves(self, split: Split) -> tuple[_Gate, _Element, list[_Element]]:
+        """The gate and element to split, and the two elements to stand in its place; their new gates are added."""
+        gate = self.gates[self._circuit.elem_or[split.element]]
+        element = next(element for element in gate.elements if element.origin == split.element)
+        literals = (split.variable, split.variable + self._n_variables)
+        both = [_Copies(self, literal, self._depth).condition_element(gate.vtree, element) for literal in literals]
+        return gate, element, [half for half in both if half is not None]
 
     def implied_by(self, node: int) -> frozenset[int]:
         """What the circuit knew of `node`; a split adds nothing to that, and a new gate is conditioned already."""
@@ -127,12 +159,14 @@ class _Editor:
             gate = stack.pop()
             if gate not in reached:
                 reached.add(gate)
-                for element in self._gates[gate].elements:
-                    stack += [node - self._n_literals for node in (element.prime, element.sub) if node >= self._n_literals]
-        order = sorted(reached, key=lambda gate: (height[self._gates[gate].vtree], gate))
-        number = np.arange(self._n_literals + len(self._gates), dtype=np.int32)
+                for element in self.gates[gate].elements:
+                    stack += [
+                        node - self._n_literals for node in (element.prime, element.sub) if node >= self._n_literals
+                    ]
+        order = sorted(reached, key=lambda gate: (height[self.gates[gate].vtree], gate))
+        number = np.arange(self._n_literals + len(self.gates), dtype=np.int32)
         number[self._n_literals + np.array(order)] = self._n_literals + np.arange(len(order))
-        gates = [self._gates[gate] for gate in order]
+        gates = [self.gates[gate] for gate in order]
         elements = [element for gate in gates for element in gate.elements]
         circuit = Circuit.trusted(
             self._circuit.vtree,
@@ -159,11 +193,13 @@ class _Copies:
     def condition_element(self, vtree: int, element: _Element) -> _Element | None:
         """A fresh element true where `element` and the literal are, or None where that is nowhere."""
         first, stop = self._editor._range[self._editor._left[vtree]]
-        if first <= self._place < stop:
-            prime, sub = self._condition(element.prime), self._copy(element.sub, self._depth)
-        else:
-            prime, sub = self._copy(element.prime, self._depth), self._condition(element.sub)
-        return None if prime is None or sub is None else _Element(prime, sub, element.origin, False)
+        in_prime = first <= self._place < stop
+        conditioned = self._condition(element.prime if in_prime else element.sub)
+        if conditioned is None:
+            return None
+        sibling = self._copy(element.sub if in_prime else element.prime, self._depth)
+        prime, sub = (conditioned, sibling) if in_prime else (sibling, conditioned)
+        return _Element(prime, sub, element.origin, False)
 
     def _condition(self, node: int) -> int | None:
         implied = self._editor.implied_by(node)
@@ -172,7 +208,7 @@ class _Copies:
         if self._opposite in implied:
             return None
         if node not in self._conditioned:
-            gate = self._editor._gates[node - self._editor._n_literals]
+            gate = self._editor.gates[node - self._editor._n_literals]
             halves = [self.condition_element(gate.vtree, element) for element in gate.elements]
             self._conditioned[node] = self._add(gate, [half for half in halves if half is not None])
         return self._conditioned[node]
@@ -181,7 +217,7 @@ class _Copies:
         if depth == 0 or node < self._editor._n_literals:
             return node
         if (node, depth) not in self._copied:
-            gate = self._editor._gates[node - self._editor._n_literals]
+            gate = self._editor.gates[node - self._editor._n_literals]
             elements = [
                 _Element(self._copy(e.prime, depth - 1), self._copy(e.sub, depth - 1), e.origin, False)
                 for e in gate.elements
@@ -195,7 +231,6 @@ class _Copies:
         """A new gate; the source loses what flows through the copy, so its own flows are no longer what they were."""
         if not elements:
             return None
-        for element in source.elements:
-            element.kept = False
-        self._editor._gates.append(_Gate(source.vtree, elements))
-        return self._editor._n_literals + len(self._editor._gates) - 1
+        self._editor.touched.append(source)
+        self._editor.gates.append(_Gate(source.vtree, elements))
+        return self._editor._n_literals + len(self._editor.gates) - 1
