@@ -104,10 +104,10 @@ class _Endpoints:
             request.scope[MODEL_KEY] = (model.name, model.version)
             body = await self._body(request)
             content_type = request.headers.get("content-type", "")
-            invocation = parse_invocation(body, content_type, model, self._settings.max_rows)
-            arrays = dict(zip(model.predictions, await served.predict.submit(invocation.features), strict=True))
+            features = parse_invocation(body, content_type, model, self._settings.max_rows)
+            arrays = dict(zip(model.predictions, await served.predict.submit(features), strict=True))
             check_finite(arrays)
-            return respond(request, to_json(render_invocation(invocation, arrays)))
+            return respond(request, to_json(render_invocation(arrays)))
 
     async def load(self, request: Request) -> Response:
         with self._service.slot():

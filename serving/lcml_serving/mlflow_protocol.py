@@ -1,12 +1,12 @@
 """MLflow's scoring protocol: the JSON forms that `mlflow models serve` takes on /invocations, and its answers.
 
-`dataframe_split` and `dataframe_records` are tables and are answered in records; `inputs` and `instances` are arrays
-and are answered in columns. That is what MLflow's own server does with an ONNX model.
+`dataframe_split` and `dataframe_records` are tables, `inputs` and `instances` arrays. All are answered with a list per
+output, {"predictions": {"label": [...], "probabilities": [[...], ...]}}, as MLflow's own server answers for an ONNX
+model whose signature is a tensor.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,17 +20,8 @@ Array = NDArray[Any]
 FORMS = ("dataframe_split", "dataframe_records", "inputs", "instances")
 
 
-@final
-@dataclass(frozen=True)
-class Invocation:
-    """A checked request, and whether it is answered in records."""
-
-    features: Array
-    as_records: bool
-
-
-def parse_invocation(body: bytes, content_type: str, model: OnnxModel, max_rows: int) -> Invocation:
-    """A scoring request for this model.
+def parse_invocation(body: bytes, content_type: str, model: OnnxModel, max_rows: int) -> Array:
+    """The features of a scoring request, in the dtype of the model's input.
 
     A table whose columns are the model's feature names may have them in any order; a model without feature names
     takes the columns as they come. Raises UnsupportedMediaTypeError, BadRequestError and UnprocessableError.
@@ -52,16 +43,13 @@ def parse_invocation(body: bytes, content_type: str, model: OnnxModel, max_rows:
     elif form == "dataframe_records":
         columns, values = _records(content, model)
     else:
-        return Invocation(to_features(_tensor(content, form, model), model, max_rows), as_records=False)
-    return Invocation(to_features(_ordered(values, columns, model), model, max_rows), as_records=True)
+        return to_features(_tensor(content, form, model), model, max_rows)
+    return to_features(_ordered(values, columns, model), model, max_rows)
 
 
-def render_invocation(invocation: Invocation, outputs: Mapping[str, Array]) -> dict[str, Any]:
-    """The object {"predictions": ...} that answers the request."""
-    columns = {name: array.tolist() for name, array in outputs.items()}
-    if not invocation.as_records:
-        return {"predictions": columns}
-    return {"predictions": [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]}
+def render_invocation(outputs: Mapping[str, Array]) -> dict[str, Any]:
+    """The object that answers the request."""
+    return {"predictions": {name: array.tolist() for name, array in outputs.items()}}
 
 
 def _split(content: Any, model: OnnxModel) -> tuple[list[Any] | None, Array]:

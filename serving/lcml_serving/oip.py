@@ -219,5 +219,5 @@ def _to_bytes(array: Array, spec: TensorSpec) -> bytes:
 
 
 def _short(value: Any) -> str:
-    text = repr(value)
+    text = ascii(value)
     return text if len(text) <= 60 else text[:57] + "..."

@@ -176,7 +176,6 @@ def _schemas() -> Json:
         {"label": _LABEL, "logit": _NUMBER, "bias": _NUMBER, "rest": _NUMBER, "contributions": _array(contribution)}
     )
     model = {"model_name": _TEXT, "model_version": _TEXT}
-    predictions = _object({"label": _LABEL, "probabilities": _array(_NUMBER)})
     columns = _object({"label": _array(_LABEL), "probabilities": _MATRIX})
     split = _object({"data": _MATRIX}, {"columns": _array(_TEXT), "index": _array(_LABEL)}, closed=True)
     entry = _object({"name": _TEXT, "version": _TEXT, "state": {"enum": ["READY", "UNAVAILABLE"]}, "reason": _TEXT})
@@ -223,7 +222,7 @@ def _schemas() -> Json:
                 _object({"instances": _MATRIX}, closed=True),
             ]
         },
-        "InvocationResponse": _object({"predictions": {"anyOf": [_array(predictions), columns]}}),
+        "InvocationResponse": _object({"predictions": columns}),
         "IndexRequest": _object({}, {"ready": flag}),
         "Index": _array(entry),
         "LoadRequest": _object({}, {"parameters": {"type": "object", "maxProperties": 0}}),

@@ -37,6 +37,10 @@ class Running:
     events: list[dict[str, Any]] = field(default_factory=list)
     _changed: threading.Condition = field(default_factory=threading.Condition)
 
+    def __post_init__(self) -> None:
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
     @property
     def url(self) -> str:
         """host:port"""
@@ -83,14 +87,17 @@ class Running:
         """SIGTERM, and the exit code."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(_WAIT_SECONDS)
+        code = self.process.wait(_WAIT_SECONDS)
+        self._reader.join(_WAIT_SECONDS)
+        return code
 
     def _read(self) -> None:
         assert self.process.stderr is not None
-        for line in self.process.stderr:
-            with self._changed:
-                self.events.append(json.loads(line))
-                self._changed.notify_all()
+        with self.process.stderr:
+            for line in self.process.stderr:
+                with self._changed:
+                    self.events.append(json.loads(line))
+                    self._changed.notify_all()
         with self._changed:
             self._changed.notify_all()
 
@@ -104,7 +111,6 @@ def start(*arguments: str | Path, environ: Mapping[str, str] | None = None) -> R
         command, env={**os.environ, **(environ or {})}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     )
     running = Running(process)
-    threading.Thread(target=running._read, daemon=True).start()
     running.port = running.wait_for("listening")["port"]
     return running
 

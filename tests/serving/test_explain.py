@@ -1,0 +1,64 @@
+"""Explanations: the contributions worked out in onnx_models, by the service and by the function alone."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lcml_serving.explain import explain_rows
+from tests.serving.onnx_models import X, write_model
+from tests.serving.running import Running, infer_body
+
+EXPLAIN = "/v2/models/plain/explain"
+
+
+def test_contributions_are_named_and_sum_to_the_logit(service: Running) -> None:
+    answer = service.post(EXPLAIN, infer_body(X, id="why")).json()
+    assert (answer["model_name"], answer["model_version"], answer["id"]) == ("plain", "3", "why")
+    a, b, c, d = (
+        {"index": index, "condition": condition, "contribution": value}
+        for index, condition, value in [(0, "a", 1.0), (1, "b and not a", 1.0), (2, "c", 1.0), (3, "d", 2.0)]
+    )
+    assert answer["explanations"] == [
+        {"label": 10, "logit": 2.0, "bias": 0.0, "rest": 0.0, "contributions": [a, c]},
+        {"label": 30, "logit": 1.0, "bias": -1.0, "rest": 0.0, "contributions": [d]},
+        {"label": 20, "logit": 1.5, "bias": 0.5, "rest": 0.0, "contributions": [b]},
+    ]
+
+
+def test_top_k_leaves_a_rest(service: Running) -> None:
+    body = infer_body([[1.0, 0.0, 8.0, 0.0]], parameters={"top_k": 1})
+    (explanation,) = service.post("/v2/models/plain/versions/3/explain", body).json()["explanations"]
+    assert [entry["condition"] for entry in explanation["contributions"]] == ["c"]
+    assert (explanation["logit"], explanation["rest"], explanation["bias"]) == (5.0, 1.0, 0.0)
+
+
+def test_the_largest_magnitudes_come_first_and_ties_in_order() -> None:
+    contributions = np.array([[0.5, -3.0, 0.0, 0.5, 2.0, 1.0]])
+    (row,) = explain_rows(["p", "q", "r", "s", "t", "bias"], np.array(["yes"]), contributions, 4)
+    assert [entry["condition"] for entry in row["contributions"]] == ["q", "t", "p", "s"]
+    assert (row["label"], row["logit"], row["bias"], row["rest"]) == ("yes", 1.0, 1.0, 0.0)
+
+
+@pytest.mark.parametrize("top_k", [0, -1, 1.5, True, "3", None, "\ud800", [1]])
+def test_top_k_is_a_count(service: Running, top_k: Any) -> None:
+    answer = service.post(EXPLAIN, infer_body(X, parameters={"top_k": top_k}))
+    assert answer.status == 400
+    assert "parameters.top_k: expected a whole number from 1" in answer.json()["error"]
+
+
+def test_explanations_have_their_own_limit_of_rows(service: Running) -> None:
+    answer = service.post(EXPLAIN, infer_body([X[0]] * 65))
+    assert answer.status == 422
+    assert "at most 64 rows" in answer.json()["error"]
+
+
+def test_a_model_without_contributions_or_sidecar_says_so(launch: Callable[..., Running], tmp_path: Path) -> None:
+    running = launch(write_model(tmp_path / "iris.onnx", explain=True, sidecar=False))
+    running.wait_for("the model has contributions but no sidecar with their conditions: it will not explain")
+    answer = running.post("/v2/models/iris/explain", infer_body(X))
+    assert answer.status == 404
+    assert "export it with --explain" in answer.json()["error"]
+    assert running.post("/v2/models/iris/infer", infer_body(X)).status == 200
