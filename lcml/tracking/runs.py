@@ -65,7 +65,10 @@ def find_run(name: str, uri: str = DEFAULT_URI, experiment: str | None = None) -
 
 
 def download_artifact(run_id: str, name: str, uri: str = DEFAULT_URI, directory: Path | None = None) -> Path:
-    """A copy of one file of a run, in `directory` (default: a new temporary one); TrackingError without the file."""
+    """A copy of one file of a run, directly in `directory` (default: a new temporary one) under its last name.
+
+    TrackingError where the run has no such file.
+    """
     check_artifact_name(name)
     store = _open(uri)
     with translated(uri):

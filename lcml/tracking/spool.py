@@ -14,6 +14,7 @@ The first line is the run. A last line without its newline was cut off when its 
 holds a lock on the file.
 """
 
+import contextlib
 import json
 import math
 import shutil
@@ -104,9 +105,13 @@ class Spool:
         return Spool(path, uri, start, tuple(events))
 
     def remove(self) -> None:
-        """Delete the file and its artifacts."""
+        """Delete the file and the artifacts that it lists, and nothing else."""
+        for event in self.events:
+            if isinstance(event, Artifact) and isinstance(event.content, Path):
+                event.content.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # there was none, or something else lies in it
+            self.path.with_suffix("").rmdir()
         self.path.unlink(missing_ok=True)
-        shutil.rmtree(self.path.with_suffix(""), ignore_errors=True)
 
 
 def _event(fields: dict[str, Any], files: Path) -> Event:
