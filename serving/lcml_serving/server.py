@@ -71,6 +71,7 @@ async def serve(service: Service) -> None:
         loop.add_signal_handler(signal.SIGHUP, lambda: start(service.repository.reload()))
         if settings.poll_seconds:
             start(poll())
+        log.info("listening", extra={"host": host, "port": port, "models": sorted(service.repository.table)})
         yield
         for task in tasks:
             task.cancel()
@@ -88,7 +89,6 @@ async def serve(service: Service) -> None:
         )
     )
     host, port = listener.getsockname()[:2]
-    log.info("listening", extra={"host": host, "port": port, "models": sorted(service.repository.table)})
     if settings.token is None and host not in ("127.0.0.1", "::1"):
         log.warning("open to the network without a bearer token; set LCML_SERVING_TOKEN or --token-file")
     with listener:

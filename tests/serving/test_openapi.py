@@ -1,0 +1,81 @@
+"""The OpenAPI description, and requests that schemathesis makes up from it."""
+
+from typing import Any
+
+import pytest
+
+from tests.serving.running import Running
+
+schemathesis = pytest.importorskip("schemathesis")
+hypothesis = pytest.importorskip("hypothesis")
+
+EXAMPLES = 12  # per operation
+
+
+def _operations(running: Running) -> list[Any]:
+    schema = schemathesis.openapi.from_url(f"http://{running.url}/openapi.json")
+    return [result.ok() for result in schema.get_all_operations()]
+
+
+def test_the_description_is_complete(service: Running) -> None:
+    described = service.get("/openapi.json").json()
+    assert described["openapi"] == "3.1.0"
+    assert sorted(described["paths"]) == [
+        "/invocations",
+        "/metrics",
+        "/openapi.json",
+        "/ping",
+        "/v2",
+        "/v2/health/live",
+        "/v2/health/ready",
+        "/v2/models/{name}",
+        "/v2/models/{name}/explain",
+        "/v2/models/{name}/infer",
+        "/v2/models/{name}/ready",
+        "/v2/models/{name}/versions/{version}",
+        "/v2/models/{name}/versions/{version}/explain",
+        "/v2/models/{name}/versions/{version}/infer",
+        "/v2/models/{name}/versions/{version}/ready",
+        "/v2/repository/index",
+        "/v2/repository/models/{name}/load",
+        "/version",
+    ]
+
+
+def test_made_up_requests_get_described_answers(service: Running) -> None:
+    """Valid by the description and not: never a 5xx, always a described status, media type and body."""
+    n_calls = 0
+    for operation in _operations(service):
+        for mode in (schemathesis.GenerationMode.POSITIVE, schemathesis.GenerationMode.NEGATIVE):
+
+            def check(case: Any) -> None:
+                nonlocal n_calls
+                n_calls += 1
+                # a real model's name, else every request would end at 404
+                if "name" in case.path_parameters:
+                    case.path_parameters["name"] = "plain"
+                if "version" in case.path_parameters:
+                    case.path_parameters["version"] = "3"
+                case.call_and_validate(checks=CHECKS)
+
+            strategy = operation.as_strategy(generation_mode=mode)
+            settings = hypothesis.settings(
+                max_examples=EXAMPLES,
+                derandomize=True,
+                database=None,
+                deadline=None,
+                suppress_health_check=list(hypothesis.HealthCheck),
+            )
+            try:
+                settings(hypothesis.given(case=strategy)(check))()
+            except hypothesis.errors.Unsatisfiable:
+                assert mode is schemathesis.GenerationMode.NEGATIVE
+    assert n_calls > 100
+
+
+CHECKS = [
+    schemathesis.checks.not_a_server_error,
+    *schemathesis.checks.CHECKS.get_by_names(
+        ["status_code_conformance", "content_type_conformance", "response_schema_conformance"]
+    ),
+]
