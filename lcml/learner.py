@@ -71,6 +71,7 @@ class Best:
     round: int
     l2: float
     parameters: Parameters
+    train_accuracy: float
     valid: Quality
 
 
@@ -182,7 +183,7 @@ class Learner:
             report = self._report("refine", best_round, l2, solution, clock, ())
             assert self.state is not None
             if report.improved:
-                best = Best(best_round, l2, parameters, report.valid)
+                best = Best(best_round, l2, parameters, report.train_accuracy, report.valid)
                 self.state = dataclasses.replace(self.state, best=best, seconds=self.seconds())
             yield report
 
@@ -201,7 +202,8 @@ class Learner:
             return
         report = self._report("grow", len(history), self.settings.l2, solution, clock, chosen)
         if report.improved or self.state is None:
-            best, stale = Best(len(history), self.settings.l2, solution.parameters, report.valid), 0
+            best = Best(len(history), report.l2, solution.parameters, report.train_accuracy, report.valid)
+            stale = 0
         else:
             best, stale = self.state.best, self.state.stale_rounds + 1
         self.state = FitState(history, solution.parameters, best, stale, self.seconds())

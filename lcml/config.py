@@ -1,0 +1,101 @@
+"""Everything that decides a training run: data, encoder, vtree, backend, learning, and where results go.
+
+The keys of `TrainConfig.as_dict` are the names of the options of `lcml train`, and so the keys of its TOML files.
+"""
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+from lcml.backend import BackendName
+from lcml.encoder import EncoderKind
+from lcml.errors import SettingsError
+from lcml.settings import LearnSettings
+
+VtreeKind = Literal["auto", "grid", "balanced", "right-linear", "random", "mutual-information"]
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """A training run. Raises SettingsError for a value out of range or options that contradict each other.
+
+    data, target, data_dir, train_fraction, valid_fraction, test_fraction: as lcml.data.load_splits takes them
+    encoder, divisor: as lcml.encoder.fit_encoder takes them
+    vtree: `auto` is grid for images, mutual-information for up to a few hundred variables, else balanced; vtree_offset
+    (rows, columns) shifts the pairing of the grid
+    output: the model file, None for NAME.lcml in the working directory; checkpoint_dir: None for checkpoints/ beside it
+    no_tracking, tracking_uri, experiment, run_name: where the run is recorded; None for the default
+    """
+
+    data: str = "digits"
+    target: str | None = None
+    data_dir: str | None = None
+    train_fraction: float = 1.0
+    valid_fraction: float = 0.1
+    test_fraction: float = 0.2
+    encoder: EncoderKind = "scale"
+    divisor: float | None = None
+    vtree: VtreeKind = "auto"
+    vtree_offset: tuple[int, int] = (0, 0)
+    backend: BackendName = "auto"
+    output: str | None = None
+    checkpoint_dir: str | None = None
+    no_tracking: bool = False
+    tracking_uri: str | None = None
+    experiment: str | None = None
+    run_name: str | None = None
+    learn: LearnSettings = field(default_factory=LearnSettings)
+
+    def __post_init__(self) -> None:
+        for part in fields(self):
+            value = getattr(self, part.name)
+            if get_origin(part.type) is Literal and value not in get_args(part.type):
+                raise SettingsError(f"{part.name}: expected one of {', '.join(get_args(part.type))}, found {value!r}")
+        if (self.divisor is None) == (self.encoder == "divide"):
+            raise SettingsError(
+                f"divisor: expected with the encoder divide and with no other, found encoder {self.encoder} and divisor "
+                f"{self.divisor}"
+            )
+        if self.vtree_offset != (0, 0) and self.vtree not in ("auto", "grid"):
+            raise SettingsError(f"vtree_offset belongs to the vtree grid, found vtree {self.vtree}; leave one out")
+        if min(self.vtree_offset) < 0:
+            raise SettingsError(f"vtree_offset: expected rows and columns of at least 0, found {self.vtree_offset}")
+        named = [name for name in ("tracking_uri", "experiment", "run_name") if getattr(self, name) is not None]
+        if self.no_tracking and named:
+            raise SettingsError(f"no_tracking and {named[0]} contradict each other; leave one out")
+
+    @property
+    def model_path(self) -> Path:
+        """Where the model goes."""
+        return Path(f"{Path(self.data).resolve().stem}.lcml" if self.output is None else self.output)
+
+    @property
+    def checkpoint_directory(self) -> Path:
+        """Where checkpoints go."""
+        return self.model_path.parent / "checkpoints" if self.checkpoint_dir is None else Path(self.checkpoint_dir)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Every option by its name, as plain values, tuples as lists."""
+        values = {part.name: getattr(self, part.name) for part in fields(self) if part.name != "learn"}
+        return values | {"vtree_offset": list(self.vtree_offset)} | self.learn.as_dict()
+
+    def with_options(self, options: Mapping[str, Any]) -> "TrainConfig":
+        """This configuration with some options changed. Raises SettingsError for an unknown one."""
+        unknown = sorted(set(options) - set(self.as_dict()))
+        if unknown:
+            raise SettingsError(f"unknown setting {unknown[0]!r}")
+        values: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in options.items()
+        }
+        learn: dict[str, Any] = {
+            part.name: values.pop(part.name) for part in fields(LearnSettings) if part.name in values
+        }
+        return dataclasses.replace(self, learn=dataclasses.replace(self.learn, **learn), **values)
+
+    def as_toml(self) -> str:
+        """The options that have a value, as a file that `lcml train --config` reads."""
+        values = {name: value for name, value in self.as_dict().items() if value is not None}
+        return "".join(f"{name} = {json.dumps(value, ensure_ascii=False)}\n" for name, value in values.items())

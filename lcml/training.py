@@ -1,0 +1,251 @@
+"""A training run: learn, keep checkpoints, save the model, and record it all. Nothing here prints."""
+
+import os
+import platform
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import version
+from time import monotonic
+from typing import Any
+
+import lcml
+from lcml.checkpoint import Checkpoint, save_checkpoint
+from lcml.formats import save_model
+from lcml.learner import Learner, RoundReport
+from lcml.metrics import Quality, confusion_matrix, quality
+from lcml.model import FloatArray, LogisticCircuit, predicted_codes
+from lcml.preparation import Prepared
+from lcml.records import MODEL_ARTIFACT, RoundRecord, dataset_record, run_params, run_tags, settings_toml, split_lines
+from lcml.selection import ChosenSplit
+from lcml.solver import never
+from lcml.tracking import Status, Tracker
+
+OnRound = Callable[[RoundRecord], None]
+
+_LOCAL = ("data_dir", "output", "checkpoint_dir", "no_tracking", "tracking_uri", "experiment", "run_name")
+"""Options about this machine: they stay out of the model file."""
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """A training's end. rounds: of splits; test: None without test examples; seconds: wall clock, those before a resume
+    included; stopped: whether it was told to stop."""
+
+    model: LogisticCircuit
+    rounds: int
+    train_accuracy: float
+    valid: Quality
+    test: Quality | None
+    seconds: float
+    stopped: bool
+
+
+def train(
+    prepared: Prepared,
+    tracker: Tracker,
+    *,
+    on_round: OnRound = lambda record: None,
+    should_stop: Callable[[], bool] = never,
+) -> Outcome:
+    """Learn, save the model, and record the run; once should_stop() is true, with what there is by then.
+
+    The run ends FINISHED, KILLED (stopped, or KeyboardInterrupt) or FAILED. A checkpoint is written before the first fit
+    and after every round of splits. The final path of penalties begins again after a resume.
+    """
+    learner = Learner(
+        prepared.checkpoint.vtree,
+        prepared.train,
+        prepared.valid,
+        len(prepared.splits.classes),
+        prepared.config.learn,
+        prepared.backend,
+        state=prepared.checkpoint.state,
+        should_stop=should_stop,
+    )
+    run = _Run(prepared, tracker, learner)
+    run.start()
+    status: Status = "FAILED"
+    try:
+        run.learn(on_round, should_stop)
+        outcome = run.conclude(should_stop())
+        status = "KILLED" if should_stop() else "FINISHED"
+    except KeyboardInterrupt:
+        status = "KILLED"
+        raise
+    finally:
+        tracker.finish(status)
+    return outcome
+
+
+class _Run:
+    """A training under way: the learner, and the record of its rounds."""
+
+    def __init__(self, prepared: Prepared, tracker: Tracker, learner: Learner) -> None:
+        self.prepared, self.tracker, self.learner = prepared, tracker, learner
+        self.log: list[tuple[ChosenSplit, ...]] = list(prepared.checkpoint.log)
+        self.rounds: list[RoundRecord] = list(prepared.checkpoint.rounds)
+
+    def start(self) -> None:
+        """Open the run in the tracking store, the same one again after a resume."""
+        checkpoint = self.prepared.checkpoint
+        self.tracker.start(
+            checkpoint.run_name,
+            run_params(self.prepared.config),
+            run_tags(self.prepared),
+            dataset_record(self.prepared.splits),
+            run_id=checkpoint.run_id,
+        )
+
+    def learn(self, on_round: OnRound, should_stop: Callable[[], bool]) -> None:
+        """Every round and the final path of penalties, with their records and checkpoints."""
+        self._save_checkpoint()
+        for report in self.learner.grow():
+            if report.round > 0:
+                self.log.append(report.splits)
+            self._record(report, report.round, on_round)
+            if report.round > 0 or not should_stop():  # a first fit cut short is no place to go on from
+                self._save_checkpoint()
+        for step, report in enumerate(self.learner.refine()):
+            self._record(report, step, on_round)
+
+    def conclude(self, stopped: bool) -> Outcome:
+        """Save the best model, then test it and record what came out."""
+        config, splits, backend = self.prepared.config, self.prepared.splits, self.prepared.backend
+        model = self._best_model(stopped)
+        save_model(model, config.model_path)
+
+        examples = splits.test if len(splits.test) else splits.valid
+        logits = model.logits(examples.features, backend, config.learn.precision)
+        measured = quality(logits, examples.labels, len(splits.classes), config.learn.link)
+        assert self.learner.state is not None
+        outcome = Outcome(
+            model=model,
+            rounds=self.learner.state.round,
+            train_accuracy=self.learner.state.best.train_accuracy,
+            valid=self.learner.state.best.valid,
+            test=measured if len(splits.test) else None,
+            seconds=self._seconds(),
+            stopped=stopped,
+        )
+        if self.tracker.uri is not None:
+            self.tracker.metrics(_final_metrics(outcome), outcome.rounds + 1)
+            self._record_files(logits)
+        return outcome
+
+    def _best_model(self, stopped: bool) -> LogisticCircuit:
+        learner, splits, learn = self.learner, self.prepared.splits, self.prepared.config.learn
+        circuit, best = learner.best()
+        assert learner.state is not None
+        n_literals = circuit.n_literals if learn.literal_weights else 0
+        weights = best.parameters.weights
+        learned = {
+            "rounds": learner.state.round,
+            "best_round": best.round,
+            "l2": best.l2,
+            "train_accuracy": best.train_accuracy,
+            "valid_accuracy": best.valid.accuracy,
+            "valid_f1_macro": best.valid.f1_macro,
+            "seconds": self._seconds(),
+            "stopped": stopped,
+        }
+        return LogisticCircuit(
+            circuit=circuit,
+            encoder=self.prepared.encoder,
+            classes=splits.classes,  # type: ignore[arg-type]  # of one type, as lcml.data makes them
+            element_weights=weights[:, n_literals:],
+            literal_weights=weights[:, :n_literals] if learn.literal_weights else None,
+            bias=best.parameters.bias,
+            link=learn.link,
+            provenance=provenance(self.prepared, learned),
+        )
+
+    def _seconds(self) -> float:
+        state = self.prepared.checkpoint.state
+        return monotonic() - self.prepared.started + (0.0 if state is None else state.seconds)
+
+    def _record(self, report: RoundReport, step: int, on_round: OnRound) -> None:
+        record = RoundRecord.of(report)
+        if record.phase == "grow":
+            self.rounds.append(record)
+        self.tracker.metrics(record.metrics(), step)
+        on_round(record)
+
+    def _save_checkpoint(self) -> None:
+        before = self.prepared.checkpoint
+        checkpoint = Checkpoint(
+            config=self.prepared.config,
+            fingerprint=before.fingerprint,
+            vtree=before.vtree,
+            run_name=before.run_name,
+            run_id=self.tracker.run_id or before.run_id,
+            state=self.learner.state,
+            log=tuple(self.log),
+            rounds=tuple(self.rounds),
+        )
+        save_checkpoint(checkpoint, self.prepared.checkpoint_path)
+
+    def _record_files(self, logits: FloatArray) -> None:
+        from lcml import plots
+
+        config, splits = self.prepared.config, self.prepared.splits
+        labels = (splits.test if len(splits.test) else splits.valid).labels
+        counts = confusion_matrix(predicted_codes(logits), labels, len(splits.classes))
+        self.tracker.artifact(MODEL_ARTIFACT, config.model_path)
+        self.tracker.artifact("settings.toml", settings_toml(config).encode())
+        self.tracker.artifact("splits.jsonl", "".join(split_lines(self.log, splits.feature_names)).encode())
+        self.tracker.artifact("plots/learning_curves.png", plots.learning_curves(self.rounds))
+        self.tracker.artifact("plots/confusion_matrix.png", plots.confusion_matrix(counts, splits.classes))
+
+
+def provenance(prepared: Prepared, learned: dict[str, Any]) -> dict[str, Any]:
+    """Where a model comes from: its data and their division, settings, what learning reached, versions, machine."""
+    config, splits = prepared.config, prepared.splits
+    return {
+        "data": {
+            "name": splits.name,
+            "source": config.data,
+            "target": config.target,
+            "fingerprint": splits.fingerprint,
+            "train_fraction": config.train_fraction,
+            "valid_fraction": config.valid_fraction,
+            "test_fraction": config.test_fraction,
+            "seed": config.learn.seed,
+            "n_train": len(splits.train),
+            "n_valid": len(splits.valid),
+            "n_test": len(splits.test),
+            "image_shape": None if splits.image_shape is None else list(splits.image_shape),
+            "feature_names": list(splits.feature_names),
+        },
+        "settings": {name: value for name, value in config.as_dict().items() if name not in _LOCAL},
+        "seed": config.learn.seed,
+        "training": learned,
+        "versions": {
+            "lcml": lcml.__version__,
+            "python": platform.python_version(),
+            "numpy": version("numpy"),
+            "scipy": version("scipy"),
+        },
+        "machine": {
+            "n_cores": os.cpu_count(),
+            "backend": prepared.backend.name,
+            "device": prepared.backend.device,
+        },
+    }
+
+
+def _final_metrics(outcome: Outcome) -> dict[str, float]:
+    """The figures of the model kept: they end the curves of the rounds."""
+    model, valid, test = outcome.model, outcome.valid, outcome.test
+    values = {
+        "n_elements": float(model.circuit.n_elements),
+        "n_or_gates": float(model.circuit.n_or_gates),
+        "n_parameters": float(model.n_parameters),
+        "train_accuracy": outcome.train_accuracy,
+        "valid_accuracy": valid.accuracy,
+        "valid_f1_macro": valid.f1_macro,
+        "valid_loss": valid.log_loss,
+        "seconds": outcome.seconds,
+    }
+    if test is None:
+        return values
+    return values | {"test_accuracy": test.accuracy, "test_f1_macro": test.f1_macro, "test_loss": test.log_loss}
