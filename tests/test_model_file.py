@@ -1,5 +1,6 @@
 """The model file: exact round trips, and every kind of damage refused."""
 
+import contextlib
 import io
 import json
 import pickle
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from lcml.circuit import Circuit, initial_circuit
 from lcml.encoder import ScaleEncoder
@@ -238,6 +240,17 @@ def test_a_header_that_is_none_is_refused(saved: Path, header: bytes) -> None:
 def test_a_compressed_bomb_is_refused_unread(saved: Path) -> None:
     rewrite(saved, {"weights/bias.npy": bytes(1 << 28)}, zipfile.ZIP_DEFLATED)
     with pytest.raises(FormatError, match="not compressed"):
+        load_model(saved)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(
+    st.sampled_from([name for name in MEMBERS if name.startswith(("vtree", "circuit"))]),
+    st.lists(st.integers(-2, 6) | st.integers(-(2**31), 2**31 - 1), max_size=5),
+)
+def test_structure_that_is_none_is_refused(saved: Path, name: str, values: list[int]) -> None:
+    rewrite(saved, {name: npy(np.array(values, np.int32))})
+    with contextlib.suppress(FormatError):
         load_model(saved)
 
 
