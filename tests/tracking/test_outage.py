@@ -1,0 +1,219 @@
+import json
+import math
+import shutil
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lcml.errors import FormatError, TrackingError
+from lcml.tracking import MlflowTracker, Replayed, download_artifact, list_runs, replay
+from tests.tracking.stores import (
+    DATA,
+    Server,
+    address,
+    artifact_file,
+    free_port,
+    losses,
+    record,
+    status,
+    until,
+)
+
+
+def dead_server_run(tmp_path: Path) -> Path:
+    """The spool of a run whose server never was."""
+    told: list[str] = []
+    uri = f"http://user:secret@127.0.0.1:{free_port()}"
+    tracker = MlflowTracker(uri, spool_dir=tmp_path / "spool", notify=told.append)
+    began = time.monotonic()
+    record(tracker)
+    assert time.monotonic() - began < 5
+    spool = tracker.spool_path
+    assert spool is not None
+    (message,) = told
+    assert "Connection refused" in message
+    assert f"lcml runs --replay {spool}" in message
+    assert "secret" not in message + spool.read_text()
+    assert tracker.run_id is None
+    return spool
+
+
+def check_replayed(database: Path, sent: Replayed) -> None:
+    """The run of `record`, once."""
+    assert (sent.n_metrics, sent.n_artifacts, sent.status) == (3, 1, "FINISHED")
+    (run,) = list_runs(address(database))
+    assert (run.run_id, run.name, run.status) == (sent.run_id, "run", "FINISHED")
+    assert run.params == {"rate": "0.5"}
+    assert run.tags["kind"] == "test"
+    assert losses(database, run.run_id) == [(0, 1.0), (1, 0.5), (2, 0.25)]
+    assert artifact_file(run.run_id, "plots/curve.png", database.parent) == b"picture"
+
+
+def test_a_run_without_a_server_is_spooled_and_replayed_once(tmp_path: Path, database: Path) -> None:
+    spool = dead_server_run(tmp_path)
+    again = tmp_path / "again"
+    shutil.copytree(spool.parent, again)
+    (sent,) = replay(spool, address(database))
+    check_replayed(database, sent)
+    assert list(spool.parent.iterdir()) == []
+    (sent_again,) = replay(again, address(database))
+    assert sent_again.run_id == sent.run_id
+    check_replayed(database, sent_again)
+    assert replay(again, address(database)) == []
+    with pytest.raises(TrackingError, match="cannot read the spool"):
+        replay(spool, address(database))
+
+
+def test_an_interrupted_replay_goes_on(tmp_path: Path, database: Path) -> None:
+    spool = dead_server_run(tmp_path)
+    head, *rest = spool.read_text().splitlines(keepends=True)
+    blocked = tmp_path / "mlruns" / "blocked"
+    blocked.write_text("where the artifacts should go")
+    spool.write_text(json.dumps({**json.loads(head), "artifact_location": blocked.as_uri()}) + "\n" + "".join(rest))
+    with pytest.raises(TrackingError, match="tracking store sqlite"):
+        replay(spool, address(database))
+    (run,) = list_runs(address(database))
+    assert len(losses(database, run.run_id)) == 3
+    blocked.unlink()
+    (sent,) = replay(spool, address(database))
+    assert (sent.run_id, sent.status, sent.n_artifacts) == (run.run_id, "FINISHED", 1)
+    assert len(losses(database, run.run_id)) == 3
+    assert artifact_file(run.run_id, "plots/curve.png", blocked) == b"picture"
+    assert len(list_runs(address(database))) == 1
+
+
+def test_the_spool_of_a_killed_training_is_replayed_as_killed(tmp_path: Path, database: Path) -> None:
+    spool = dead_server_run(tmp_path)
+    lines = spool.read_bytes().splitlines(keepends=True)
+    assert json.loads(lines[-1])["type"] == "finish"
+    spool.write_bytes(b"".join(lines[:-1]) + lines[-1][:-10])
+    (sent,) = replay(spool, address(database))
+    assert sent.status == status(database, sent.run_id) == "KILLED"
+
+
+@pytest.mark.parametrize(
+    ("spoil", "line"),
+    [
+        (lambda lines: [b"\xff\xfe\n"], 1),
+        (lambda lines: [], 1),
+        (lambda lines: [lines[0], lines[0]], 2),
+        (lambda lines: [lines[0], b'{"type": "metrics", "time": 1, "step": 0, "values": {"a": "b"}}\n'], 2),
+        (lambda lines: [lines[0], b'{"type": "artifact", "name": "../../x", "file": "0.x"}\n'], 2),
+        (lambda lines: [lines[0], lines[1], b'{"type": "poem"}\n'], 3),
+        (lambda lines: [lines[1]], 1),
+        (lambda lines: [lines[0].replace(b'"format": 1', b'"format": 2')], 1),
+    ],
+)
+def test_a_file_that_is_no_spool_is_refused_with_its_line(
+    tmp_path: Path, spoil: Callable[[list[bytes]], list[bytes]], line: int
+) -> None:
+    spool = dead_server_run(tmp_path)
+    spool.write_bytes(b"".join(spoil(spool.read_bytes().splitlines(keepends=True))))
+    with pytest.raises(FormatError) as caught:
+        replay(spool)
+    assert (caught.value.path, caught.value.line) == (spool, line)
+    assert spool.exists()
+
+
+def test_a_server_that_hangs_slows_nothing(tmp_path: Path) -> None:
+    told: list[str] = []
+    with socket.create_server(("127.0.0.1", 0), backlog=50) as silent:  # takes connections, never answers
+        uri = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        tracker = MlflowTracker(uri, spool_dir=tmp_path, notify=told.append, flush_seconds=0.01, finish_seconds=0.5)
+        tracker.start("run", {}, {}, DATA)
+        began = time.monotonic()
+        for step in range(1000):
+            tracker.metrics({"loss": math.inf if step else math.nan}, step)
+        assert time.monotonic() - began < 0.5
+        tracker.finish("FINISHED")
+        assert time.monotonic() - began < 3
+    (message,) = told
+    assert "no answer within 0.5 s" in message
+    assert tracker.spool_path is not None
+    lines = [json.loads(line) for line in tracker.spool_path.read_text().splitlines()]
+    assert [line["type"] for line in lines] == ["run", *["metrics"] * 1000, "finish"]
+    assert [line["values"]["loss"] for line in lines[1:3]] == ["nan", "inf"]
+
+
+def test_artifacts_that_cannot_be_sent_hold_up_nothing_else(tmp_path: Path, database: Path) -> None:
+    told: list[str] = []
+    (tmp_path / "file").write_text("no directory")
+    tracker = MlflowTracker(address(database), artifact_location=str(tmp_path / "file"), notify=told.append)
+    record(tracker)
+    assert status(database, tracker.run_id) == "FINISHED"
+    assert len(losses(database, tracker.run_id)) == 3
+    assert len(told) == 1
+    assert tracker.spool_path is not None
+    (tmp_path / "file").unlink()
+    (sent,) = replay(tracker.spool_path)
+    assert (sent.run_id, sent.n_metrics, sent.n_artifacts, sent.status) == (tracker.run_id, 0, 1, "FINISHED")
+    assert artifact_file(tracker.run_id, "plots/curve.png", tmp_path / "file") == b"picture"
+
+
+def test_an_outage_without_a_place_for_the_spool_is_told_and_stops_nothing(tmp_path: Path) -> None:
+    told: list[str] = []
+    (tmp_path / "file").write_text("no directory")
+    uri = f"http://127.0.0.1:{free_port()}"
+    record(MlflowTracker(uri, spool_dir=tmp_path / "file", notify=told.append))
+    (message,) = told
+    assert "lost" in message
+
+
+def test_a_missing_artifact_and_a_failing_callback_stop_nothing(tmp_path: Path, database: Path) -> None:
+    def fail(message: str) -> None:
+        raise RuntimeError(message)
+
+    tracker = MlflowTracker(address(database), notify=fail)
+    tracker.start("run", {}, {}, DATA)
+    tracker.artifact("model.lcml", tmp_path / "missing")
+    tracker.finish("FINISHED")
+    assert status(database, tracker.run_id) == "FINISHED"
+
+
+def test_a_server_killed_in_the_middle_of_a_run(server: Server, tmp_path: Path) -> None:
+    told: list[str] = []
+    tracker = MlflowTracker(server.uri, spool_dir=tmp_path / "spool", notify=told.append, flush_seconds=0.05)
+    tracker.start("run", {"rate": 0.5}, {}, DATA)
+    tracker.metrics({"loss": 1.0, "nan": math.nan}, 0)
+    tracker.artifact("early.txt", b"early")
+    stored = server.directory / "files"
+    until(lambda: next(stored.rglob("early.txt"), None), "the first artifact")
+    assert losses(server.database, tracker.run_id) == [(0, 1.0)]
+    assert told == []
+
+    server.kill()
+    began = time.monotonic()
+    tracker.metrics({"loss": 0.5}, 1)
+    tracker.artifact("plots/late.txt", b"late")
+    spool = until(lambda: tracker.spool_path, "the spool")
+    with pytest.raises(TrackingError, match="still being written"):
+        replay(spool)
+    tracker.finish("FINISHED")
+    assert time.monotonic() - began < 10
+    assert len(told) == 1
+    assert status(server.database, tracker.run_id) == "RUNNING"
+    with pytest.raises(TrackingError, match="no connection to"):
+        replay(spool)
+
+    # Of two runs, the one whose server is back before it ends needs no replay.
+    second = MlflowTracker(server.uri, spool_dir=tmp_path / "spool", notify=told.append, flush_seconds=0.05)
+    second.start("second", {}, {}, DATA)
+    second.metrics({"loss": 2.0}, 0)
+    until(lambda: second.spool_path, "the second spool")
+    server.start()
+    second.finish("FINISHED")
+    assert second.spool_path is None
+    assert "answers again" in told[-1]
+    assert status(server.database, second.run_id) == "FINISHED"
+    assert losses(server.database, second.run_id) == [(0, 2.0)]
+
+    (sent,) = replay(spool)
+    assert (sent.run_id, sent.n_metrics, sent.n_artifacts) == (tracker.run_id, 1, 1)
+    assert status(server.database, tracker.run_id) == "FINISHED"
+    assert losses(server.database, tracker.run_id) == [(0, 1.0), (1, 0.5)]
+    late = download_artifact(str(tracker.run_id), "plots/late.txt", server.uri, tmp_path / "fetched")
+    assert late == tmp_path / "fetched" / "late.txt"
+    assert late.read_bytes() == b"late"

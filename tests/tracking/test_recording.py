@@ -1,0 +1,197 @@
+import json
+import math
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lcml.errors import MissingDependencyError, OutputError, TrackingError
+from lcml.tracking import DEFAULT_URI, MlflowTracker, NullTracker, Tracker, list_runs
+from lcml.tracking.records import check_artifact_name, clean_name
+from lcml.tracking.store import shown
+from tests.tracking.stores import (
+    DATA,
+    PROCESS,
+    address,
+    artifact_file,
+    losses,
+    record,
+    rows,
+    status,
+    until,
+)
+
+PROFILE = {"n_train": 1000, "n_valid": 100, "n_test": 200, "n_variables": 64, "n_classes": 10, "fingerprint": "ab" * 32}
+
+
+def test_everything_of_a_run_is_in_the_database(database: Path) -> None:
+    tracker = MlflowTracker(address(database))
+    record(tracker)
+    assert tracker.uri == address(database)
+    assert tracker.spool_path is None
+    run = tracker.run_id
+    assert status(database, run) == "FINISHED"
+    assert losses(database, run) == [(0, 1.0), (1, 0.5), (2, 0.25)]
+    assert rows(database, "select key, value from params where run_uuid = ?", run) == [("rate", "0.5")]
+    assert artifact_file(run, "plots/curve.png", database.parent) == b"picture"
+    tags = {row[0]: row[1] for row in rows(database, "select key, value from tags where run_uuid = ?", run)}
+    assert tags["kind"] == "test"
+    assert (tags["lcml.pid"], tags["lcml.host"]) == (str(os.getpid()), socket.gethostname())
+    assert (tags["lcml.key"], tags["mlflow.source.name"]) == (tracker.key, "lcml")
+    query = "select d.name, d.digest, d.dataset_source, d.dataset_profile from datasets d join inputs i "
+    query += "on i.source_id = d.dataset_uuid where i.destination_id = ?"
+    ((name, digest, source, profile),) = rows(database, query, run)
+    assert (name, digest, source) == ("digits", ("ab" * 32)[:36], "scikit-learn")
+    assert json.loads(str(profile)) == PROFILE
+
+
+@pytest.mark.parametrize("final", ["FINISHED", "FAILED", "KILLED"])
+def test_the_final_status_and_what_follows_it(database: Path, final: str) -> None:
+    tracker = MlflowTracker(address(database))
+    tracker.start("run", {}, {}, DATA)
+    tracker.finish(final)  # type: ignore[arg-type]
+    tracker.metrics({"loss": 1.0}, 0)
+    tracker.finish("FAILED")
+    assert status(database, tracker.run_id) == final
+    assert losses(database, tracker.run_id) == []
+
+
+def test_not_a_number_infinity_and_odd_names(database: Path) -> None:
+    tracker = MlflowTracker(address(database))
+    tracker.start("run", {"a=b": None, "../up": True}, {"t\n": "x"}, DATA)
+    tracker.metrics({"nan": math.nan, "inf": math.inf, "less": -math.inf, "f1 (macro)": 0.5}, 0)
+    tracker.finish("FINISHED")
+    (run,) = list_runs(address(database))
+    assert math.isnan(run.metrics["nan"])
+    assert {name: value for name, value in run.metrics.items() if name != "nan"} == {
+        "inf": math.inf,
+        "less": -math.inf,
+        "f1 _macro_": 0.5,
+    }
+    assert run.params == {"a_b": "None", "_up": "True"}
+    assert run.tags["t_"] == "x"
+
+
+def test_more_metrics_and_parameters_than_one_call_takes(database: Path) -> None:
+    tracker = MlflowTracker(address(database))
+    tracker.start("run", {f"p{i:03}": i for i in range(250)}, {}, DATA)
+    for step in range(1250):
+        tracker.metrics({"loss": float(step), "accuracy": 0.5}, step)
+    tracker.finish("FINISHED")
+    assert losses(database, tracker.run_id) == [(step, float(step)) for step in range(1250)]
+    assert rows(database, "select count(*) from metrics where run_uuid = ?", tracker.run_id) == [(2500,)]
+    assert rows(database, "select count(*) from params where run_uuid = ?", tracker.run_id) == [(250,)]
+
+
+def test_a_long_parameter_is_cut_and_kept_whole_in_an_artifact(database: Path) -> None:
+    tracker = MlflowTracker(address(database))
+    tracker.start("run", {"long": "x" * 6001, "full": "y" * 6000}, {}, DATA)
+    tracker.finish("FINISHED")
+    (run,) = list_runs(address(database))
+    assert run.params == {"long": "x" * 5997 + "...", "full": "y" * 6000}
+    whole = json.loads(artifact_file(run.run_id, "params.json", database.parent))
+    assert whole == {"long": "x" * 6001, "full": "y" * 6000}
+
+
+def test_a_resumed_run_goes_on_and_tells_what_changed(database: Path) -> None:
+    first = MlflowTracker(address(database))
+    first.start("run", {"same": 1, "rounds": 5}, {"try": "1"}, DATA)
+    first.metrics({"loss": 1.0}, 0)
+    first.finish("KILLED")
+    second = MlflowTracker(address(database), flush_seconds=0.05)
+    second.start("run", {"same": 1, "rounds": 9, "new": 2}, {"try": "2"}, DATA, run_id=first.run_id)
+    second.metrics({"loss": 0.5}, 1)
+    until(lambda: len(losses(database, first.run_id)) == 2 or None, "the second loss")
+    assert status(database, first.run_id) == "RUNNING"
+    second.finish("FINISHED")
+    (run,) = list_runs(address(database))
+    assert (run.run_id, run.status) == (first.run_id, "FINISHED") == (second.run_id, "FINISHED")
+    assert run.params == {"same": "1", "rounds": "5", "new": "2"}
+    assert (run.tags["lcml.changed.rounds"], run.tags["try"]) == ("9", "2")
+    assert run.tags["lcml.key"] == first.key
+    assert losses(database, run.run_id) == [(0, 1.0), (1, 0.5)]
+    assert second.spool_path is None
+
+
+def test_processes_started_at_once_in_a_new_place_all_succeed_silently(tmp_path: Path) -> None:
+    place = tmp_path / "new # place"
+    place.mkdir()
+    command = [sys.executable, "-W", "error", "-c", PROCESS, DEFAULT_URI, "finish"]
+    pipe = subprocess.PIPE
+    processes = [subprocess.Popen(command, cwd=place, stdout=pipe, stderr=pipe) for _ in range(3)]
+    assert [process.communicate(timeout=120) for process in processes] == [(b"", b"")] * 3
+    database = place / "mlruns" / "mlflow.db"
+    runs = [str(row[0]) for row in rows(database, "select run_uuid from runs where status = 'FINISHED'")]
+    assert len(runs) == 3
+    for run in runs:
+        assert losses(database, run) == [(0, 0.25)]
+        assert artifact_file(run, "note.txt", database.parent) == b"hello"
+    assert rows(database, "select count(*) from experiments where name = 'lcml'") == [(1,)]
+    assert [path.name for path in place.iterdir()] == ["mlruns"]
+    assert not (database.parent / "spool").exists()
+
+
+def test_a_place_that_cannot_be_written_is_an_error_at_once(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(OutputError, match=r"cannot write .*file/mlruns/mlflow\.db"):
+        MlflowTracker(address(tmp_path / "file" / "mlruns" / "mlflow.db"))
+    with pytest.raises(OutputError, match="cannot write"):
+        MlflowTracker(address(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "uri", ["mlruns", "file:./mlruns", "sqlite://", "sqlite:///a%20b.db", "sqlite:///a.db?mode=ro"]
+)
+def test_an_address_mlflow_cannot_use_is_refused(uri: str) -> None:
+    with pytest.raises(TrackingError, match=r"expected sqlite:///PATH\.db"):
+        MlflowTracker(uri)
+
+
+def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("not a database, but longer than its magic")
+    with pytest.raises(TrackingError, match="is not a sqlite database"):
+        MlflowTracker(address(path))
+    assert path.read_text() == "not a database, but longer than its magic"
+
+
+def test_without_mlflow_the_error_names_the_extra_and_the_way_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "mlflow.tracking.client", None)
+    tracker = MlflowTracker(address(tmp_path / "mlflow.db"))
+    with pytest.raises(MissingDependencyError, match=r"--no-tracking.*mlflow: pip install 'lcml\[tracking\]'"):
+        tracker.start("run", {}, {}, DATA)
+
+
+def test_importing_tracking_does_not_import_mlflow() -> None:
+    code = "import sys, lcml.tracking; assert not {'mlflow', 'sqlalchemy', 'matplotlib'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_null_tracker_is_a_tracker() -> None:
+    tracker: Tracker = NullTracker()
+    record(tracker)
+    assert (tracker.run_id, tracker.uri) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "clean"),
+    [("valid/f1 macro", "valid/f1 macro"), ("a:b=c", "a_b_c"), ("../up", "_up"), ("/a//b", "_a__b"), ("..", "_")],
+)
+def test_names_become_what_mlflow_takes(name: str, clean: str) -> None:
+    assert clean_name(name) == clean
+
+
+@pytest.mark.parametrize("name", ["", "/etc/passwd", "../up", "a/../../b", "a//b", "a\\b", "."])
+def test_an_artifact_name_stays_inside(name: str) -> None:
+    with pytest.raises(TrackingError, match="plain relative path"):
+        check_artifact_name(name)
+
+
+def test_passwords_are_not_shown() -> None:
+    assert shown("postgresql+psycopg2://me:secret@db:5432/runs") == "postgresql+psycopg2://db:5432/runs"
+    assert shown("sqlite:///mlruns/mlflow.db") == "sqlite:///mlruns/mlflow.db"

@@ -1,0 +1,87 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lcml.errors import TrackingError
+from lcml.tracking import MlflowTracker, RunSummary, close_stale_runs, download_artifact, find_run, list_runs, ui_hint
+from tests.tracking.stores import DATA, PROCESS, address, free_port, record, rows, until
+
+
+def test_runs_are_listed_newest_first(database: Path) -> None:
+    trackers = [MlflowTracker(address(database)) for _ in range(3)]
+    for number, tracker in enumerate(trackers):
+        tracker.start(f"run {number}", {"seed": number}, {}, DATA)
+        tracker.metrics({"accuracy": number / 4}, 0)
+        tracker.finish("FINISHED")
+    runs = list_runs(address(database))
+    assert [run.run_id for run in runs] == [tracker.run_id for tracker in reversed(trackers)]
+    assert [run.params["seed"] for run in runs] == ["2", "1", "0"]
+    assert [run.metrics for run in runs] == [{"accuracy": 0.5}, {"accuracy": 0.25}, {"accuracy": 0.0}]
+    assert all(run.seconds is not None and 0 <= run.seconds < 60 for run in runs)
+    assert [run.name for run in list_runs(address(database), limit=1)] == ["run 2"]
+    assert len(list_runs(address(database), None)) == 4  # with the one of the experiment 'other'
+
+
+def test_asking_where_nothing_is(tmp_path: Path, database: Path) -> None:
+    with pytest.raises(TrackingError, match="does not exist"):
+        list_runs(address(tmp_path / "nowhere.db"))
+    assert not (tmp_path / "nowhere.db").exists()
+    with pytest.raises(TrackingError, match=r"no experiment 'lcml' at .*; it has Default, other"):
+        list_runs(address(database))
+    with pytest.raises(TrackingError, match="no connection to"):
+        list_runs(f"http://127.0.0.1:{free_port()}")
+
+
+def test_a_run_is_found_by_id_key_name_or_beginning(database: Path) -> None:
+    def found(name: str) -> RunSummary:
+        return find_run(name, address(database))
+
+    one, two = MlflowTracker(address(database)), MlflowTracker(address(database))
+    record(one, "same")
+    record(two, "same")
+    assert one.run_id is not None
+    for name in (one.run_id, one.key, one.run_id[:12]):
+        assert found(name).run_id == one.run_id
+    with pytest.raises(TrackingError, match=r"2 runs at .* are called 'same'") as caught:
+        found("same")
+    assert one.run_id in str(caught.value)
+    with pytest.raises(TrackingError, match="'other name'"):
+        found("other name")
+
+
+def test_an_artifact_is_fetched_by_name(database: Path, tmp_path: Path) -> None:
+    tracker = MlflowTracker(address(database))
+    record(tracker)
+    run_id = str(tracker.run_id)
+    path = download_artifact(run_id, "plots/curve.png", address(database), tmp_path / "new")
+    assert path == tmp_path / "new" / "curve.png"
+    assert path.read_bytes() == b"picture"
+    with pytest.raises(TrackingError, match=r"has no artifact 'plots/none'; it has plots/curve\.png there"):
+        download_artifact(run_id, "plots/none", address(database), tmp_path)
+
+
+def test_only_runs_whose_process_died_here_are_stale(database: Path) -> None:
+    subprocess.run([sys.executable, "-c", PROCESS, address(database), "die"], check=True)
+    alive, elsewhere = MlflowTracker(address(database)), MlflowTracker(address(database))
+    alive.start("alive", {}, {}, DATA)
+    elsewhere.start("elsewhere", {}, {"lcml.host": "another", "lcml.pid": "1"}, DATA)
+    for tracker in (alive, elsewhere):
+        until(lambda tracker=tracker: tracker.run_id, "the run")  # type: ignore[misc]
+    (closed,) = close_stale_runs(address(database))
+    assert (closed.name, closed.status, closed.seconds) == ("apart", "RUNNING", None)
+    after = {run.name: run.status for run in list_runs(address(database))}
+    assert after == {"apart": "KILLED", "alive": "RUNNING", "elsewhere": "RUNNING"}
+    for tracker in (alive, elsewhere):
+        tracker.finish("FINISHED")
+
+
+def test_where_to_look(database: Path) -> None:
+    assert ui_hint("sqlite:///mlruns/mlflow.db", "1") == "mlflow ui --backend-store-uri sqlite:///mlruns/mlflow.db"
+    page = "#/experiments/3/runs?compareRunsMode=CHART&workflowType=machine_learning"
+    assert ui_hint("http://user:secret@host:5000/", "3") == f"http://host:5000/{page}"
+    tracker = MlflowTracker(address(database))
+    record(tracker)
+    query = "select experiment_id from experiments where name = 'lcml'"
+    assert rows(database, query) == [(int(str(tracker.experiment_id)),)]
