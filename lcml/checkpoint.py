@@ -7,6 +7,7 @@ figures of the rounds. The circuit and its features are rebuilt by replaying the
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +97,7 @@ def _checkpoint(content: Mapping[str, Any], arrays: Arrays) -> Checkpoint:
         for element, variable, score, added in zip(*columns, strict=True)
     ]
     start = arrays["splits/start"].tolist()
-    log = tuple(tuple(choices[first:stop]) for first, stop in zip(start, start[1:], strict=False))
+    log = tuple(tuple(choices[first:stop]) for first, stop in pairwise(start))
     return Checkpoint(
         config=TrainConfig().with_options(content["config"]),
         fingerprint=content["fingerprint"],

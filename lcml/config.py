@@ -56,7 +56,7 @@ class TrainConfig:
                 raise SettingsError(f"{part.name}: expected one of {', '.join(get_args(part.type))}, found {value!r}")
         if (self.divisor is None) == (self.encoder == "divide"):
             raise SettingsError(
-                f"divisor: expected with the encoder divide and with no other, found encoder {self.encoder} and divisor "
+                f"divisor: belongs to the encoder divide and to no other, found encoder {self.encoder} and divisor "
                 f"{self.divisor}"
             )
         if self.vtree_offset != (0, 0) and self.vtree not in ("auto", "grid"):

@@ -20,7 +20,7 @@ from lcml.learner import EncodedSet
 from lcml.vtree import Vtree
 
 _MOST_FOR_INFORMATION = 512
-"""Variables up to which the automatic vtree of a table comes from mutual information: its cost grows with the square."""
+"""Variables up to which a table's automatic vtree comes from mutual information: its cost grows with the square."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -49,8 +49,8 @@ def train(
 ) -> Outcome:
     """Learn, save the model, and record the run; once should_stop() is true, with what there is by then.
 
-    The run ends FINISHED, KILLED (stopped, or KeyboardInterrupt) or FAILED. A checkpoint is written before the first fit
-    and after every round of splits. The final path of penalties begins again after a resume.
+    The run ends FINISHED, KILLED (stopped, or KeyboardInterrupt) or FAILED. A checkpoint is written before the first
+    fit and after every round of splits. The final path of penalties begins again after a resume.
     """
     learner = Learner(
         prepared.checkpoint.vtree,

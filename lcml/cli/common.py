@@ -1,0 +1,84 @@
+"""What commands share: options of the same meaning, and how results are printed."""
+
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any
+
+import typer
+
+DATA_PANEL = "Data"
+
+TargetOption = Annotated[
+    str | None,
+    typer.Option(metavar="COLUMN", help="Column of a table that holds the labels.", rich_help_panel=DATA_PANEL),
+]
+DataDirOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DIR",
+        help="Directory of the image sets (IDX files); else the environment variable LCML_DATA_DIR, else OpenML.",
+        rich_help_panel=DATA_PANEL,
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else there.")]
+
+BackendOption = Annotated[
+    str,
+    typer.Option(metavar="NAME", help="Where to compute: auto, numpy or cupy (auto: a CUDA device where one answers)."),
+]
+TrackingUriOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URI", help="Where runs are recorded; by default sqlite:///mlruns/mlflow.db.", show_default=False
+    ),
+]
+ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="The model file (.lcml).", show_default=False)]
+DataArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATA",
+        help="Name of a set (digits, mnist, ...), a directory of IDX files, or an .npz, .csv or .parquet file.",
+        show_default=False,
+    ),
+]
+
+_FILE_WIDTH = 240
+"""Columns of a table that is written to a file or pipe."""
+
+
+def print_json(values: Mapping[str, Any]) -> None:
+    """One JSON object on stdout."""
+    typer.echo(json.dumps(values, allow_nan=False))
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """A table on stdout, numbers to the right; not cut where stdout is no terminal."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = _FILE_WIDTH
+    table, cells = Table(box=box.SIMPLE_HEAD), [list(row) for row in rows]
+    for j, column in enumerate(columns):
+        is_number = any(isinstance(row[j], int | float) for row in cells)
+        table.add_column(column, justify="right" if is_number else "left", overflow="fold")
+    for row in cells:
+        table.add_row(*(_cell(value) for value in row))
+    console.print(table)
+
+
+def _cell(value: object) -> str:
+    from rich.markup import escape
+
+    return "" if value is None else f"{value:.4g}" if isinstance(value, float) else escape(str(value))
+
+
+def peak_memory_mb() -> float:
+    """The most memory this process has had in use, in MB."""
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 2**20 if sys.platform == "darwin" else peak / 2**10

@@ -1,0 +1,92 @@
+"""The progress of a training on stderr: a bar per round in a terminal, a line per round elsewhere."""
+
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+if TYPE_CHECKING:
+    from lcml.records import RoundRecord
+    from lcml.settings import LearnSettings
+
+
+class TrainProgress(AbstractContextManager["TrainProgress"]):
+    """Shows rounds as they end; `first_round` is the one at hand when the context opens."""
+
+    def __init__(self, settings: "LearnSettings", first_round: int = 0, *, quiet: bool = False) -> None:
+        self._settings, self._quiet, self._first_round = settings, quiet, first_round
+        self._console = Console(stderr=True, highlight=False)
+        self._n_penalties = len(set(settings.l2_path))
+        self._n_refined = 0
+        self._elapsed = 0.0
+        self._bars: Progress | None = None
+        if self._console.is_terminal and not quiet:
+            columns = (
+                TextColumn("{task.description:<11}"),
+                BarColumn(bar_width=16),
+                TextColumn("{task.fields[figures]}"),
+            )
+            self._bars = Progress(*columns, TimeElapsedColumn(), console=self._console)
+
+    def __enter__(self) -> Self:
+        if self._bars is not None:
+            self._bars.start()
+            self._begin(f"round {self._first_round}", self._settings.round_iterations, "")
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._bars is not None:
+            for task in self._bars.tasks:
+                if not task.finished:
+                    self._bars.remove_task(task.id)
+            self._bars.stop()
+
+    def say(self, message: str) -> None:
+        """A line beside the progress."""
+        self._console.print(message, markup=False, soft_wrap=True)
+
+    def tick(self) -> None:
+        """An iteration of a fit has ended."""
+        if self._bars is not None and self._bars.tasks:
+            task = self._bars.tasks[-1]
+            if task.total is not None and task.completed < task.total - 1:
+                self._bars.advance(task.id)
+
+    def round(self, record: "RoundRecord") -> None:
+        """A round, or a step of the final path, has ended."""
+        self._n_refined += record.phase == "refine"
+        name = f"round {record.round}" if record.phase == "grow" else f"refit {self._n_refined}/{self._n_penalties}"
+        figures = (
+            f"{record.n_elements:,} elements, {record.n_parameters:,} parameters, loss {record.train_loss:.4f}, "
+            f"validation accuracy {record.valid_accuracy:.2%}"
+        )
+        left = self._left(record)
+        if self._bars is not None:
+            task = self._bars.tasks[-1].id
+            self._bars.update(task, description=name, total=1, completed=1, figures=figures)
+            refit = record.phase == "refine"
+            if self._n_refined < self._n_penalties:
+                following = f"refit {self._n_refined + 1}/{self._n_penalties}" if refit else f"round {record.round + 1}"
+                iterations = self._settings.final_iterations if refit else self._settings.round_iterations
+                self._begin(following, iterations, left)
+        elif not self._quiet:
+            self.say(f"{name}: {figures}, {left}")
+
+    def _begin(self, name: str, total: int, figures: str) -> None:
+        assert self._bars is not None
+        self._bars.add_task(name, total=total, figures=figures)
+
+    def _left(self, record: "RoundRecord") -> str:
+        """How long the rest takes at most, if rounds take as long as this one."""
+        settings, seconds = self._settings, sum(record.seconds.values())
+        self._elapsed += seconds
+        iterations = (self._n_penalties - self._n_refined) * settings.final_iterations
+        left = iterations * record.seconds.get("fit", 0.0) / max(record.n_iterations, 1)
+        if record.phase == "grow":
+            left += (settings.rounds - record.round) * seconds
+        if settings.time_limit is not None:
+            left = min(left, max(0.0, settings.time_limit - self._elapsed))
+        minutes, rest = divmod(round(left), 60)
+        return f"up to {minutes}:{rest:02d} left"

@@ -1,0 +1,139 @@
+"""What `lcml train` does once its options are known. Heavy to import: the command does so when it runs."""
+
+import importlib.util
+import shlex
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import typer
+
+from lcml.cli.progress import TrainProgress
+from lcml.cli.resume import resume
+from lcml.cli.signals import StopSignals
+from lcml.config import TrainConfig
+from lcml.errors import MissingDependencyError
+from lcml.preparation import Prepared, prepare
+from lcml.tracking import DEFAULT_EXPERIMENT, DEFAULT_URI, MlflowTracker, NullTracker, Tracker, ui_hint
+from lcml.tracking.store import import_mlflow
+from lcml.training import Outcome, train
+
+_UI = "http://127.0.0.1:5000"
+"""Where `mlflow ui` serves its pages by default."""
+
+
+def prepare_run(options: Mapping[str, Any], resumed: str | None) -> Prepared:
+    """Everything in memory for the run that `options` describe, or for the one resumed with `options` changed."""
+    checkpoint, path = (None, None) if resumed is None else resume(resumed, options)
+    config = TrainConfig().with_options(options) if checkpoint is None else checkpoint.config
+    if not config.no_tracking:
+        _require_tracking(config.tracking_uri or DEFAULT_URI)
+    return prepare(config, checkpoint, path)
+
+
+def run(prepared: Prepared, *, quiet: bool) -> tuple[Outcome, Tracker, int]:
+    """Train under the eyes of the user; what came out, where it is recorded, and the exit code."""
+    config, state = prepared.config, prepared.checkpoint.state
+    first_round = 0 if state is None else state.round + 1
+    with TrainProgress(config.learn, first_round, quiet=quiet) as progress:
+        tracker: Tracker = NullTracker()
+        if not config.no_tracking:
+            uri, experiment = config.tracking_uri or DEFAULT_URI, config.experiment or DEFAULT_EXPERIMENT
+            tracker = MlflowTracker(uri, experiment, notify=progress.say)
+
+        with StopSignals() as signals:
+
+            def should_stop() -> bool:
+                progress.tick()
+                return signals.requested
+
+            outcome = train(prepared, tracker, on_round=progress.round, should_stop=should_stop)
+        return outcome, tracker, signals.exit_code
+
+
+def result(prepared: Prepared, outcome: Outcome, tracker: Tracker) -> dict[str, Any]:
+    """What --json prints."""
+    config, splits, circuit, test = prepared.config, prepared.splits, outcome.model.circuit, outcome.test
+    return {
+        "data": splits.name,
+        "n_train": len(splits.train),
+        "n_valid": len(splits.valid),
+        "n_test": len(splits.test),
+        "n_variables": circuit.n_variables,
+        "n_classes": len(splits.classes),
+        "n_elements": circuit.n_elements,
+        "n_or_gates": circuit.n_or_gates,
+        "n_parameters": outcome.model.n_parameters,
+        "rounds": outcome.rounds,
+        "train_accuracy": outcome.train_accuracy,
+        "valid_accuracy": outcome.valid.accuracy,
+        "valid_f1_macro": outcome.valid.f1_macro,
+        "test_accuracy": None if test is None else test.accuracy,
+        "test_f1_macro": None if test is None else test.f1_macro,
+        "seconds": outcome.seconds,
+        "peak_memory_mb": peak_memory_mb(),
+        "backend": prepared.backend.name,
+        "device": prepared.backend.device,
+        "seed": config.learn.seed,
+        "stopped": outcome.stopped,
+        "model_path": str(config.model_path),
+        "checkpoint_path": str(prepared.checkpoint_path),
+        "run_id": tracker.run_id,
+        "tracking_uri": tracker.uri,
+    }
+
+
+def print_summary(prepared: Prepared, outcome: Outcome, tracker: Tracker, commands: set[str]) -> None:
+    """What came out and what to do next, with those of `commands` that help."""
+    values = result(prepared, outcome, tracker)
+    accuracy = {name: values[f"{name}_accuracy"] for name in ("test", "valid", "train")}
+    figures = ", ".join(f"{name} {share:.2%}" for name, share in accuracy.items() if share is not None)
+    typer.echo(
+        f"{'Stopped' if outcome.stopped else 'Trained'} on {values['data']}: accuracy {figures}; "
+        f"{values['n_elements']:,} elements, {values['n_parameters']:,} parameters, {values['rounds']} rounds, "
+        f"{values['seconds']:.1f} s"
+    )
+    typer.echo(f"Model      {values['model_path']}")
+    typer.echo(f"Checkpoint {values['checkpoint_path']}")
+    if tracker.uri is not None:
+        typer.echo(f"Run        {tracker.run_id or 'not recorded yet'} at {tracker.uri}")
+    typer.echo("\nNext:")
+    for line in _next_steps(prepared, outcome, tracker, commands):
+        typer.echo(f"  {line}")
+
+
+def peak_memory_mb() -> float | None:
+    """The most memory this process had resident, in MB; None where the system does not tell."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 1e6 if sys.platform == "darwin" else peak * 1024 / 1e6
+
+
+def _next_steps(prepared: Prepared, outcome: Outcome, tracker: Tracker, commands: set[str]) -> list[str]:
+    config, model = prepared.config, shlex.quote(str(prepared.config.model_path))
+    steps = []
+    if outcome.stopped:
+        steps.append(f"lcml train --resume {shlex.quote(str(prepared.checkpoint_path))}")
+    if isinstance(tracker, MlflowTracker):
+        uri = config.tracking_uri or DEFAULT_URI
+        steps.append(ui_hint(uri, tracker.experiment_id))
+        if not uri.startswith("http"):
+            steps[-1] += f"   and open {ui_hint(_UI, tracker.experiment_id)}"
+    onnx = shlex.quote(str(config.model_path.with_suffix(".onnx")))
+    hints = {
+        "evaluate": f"lcml evaluate {model} {shlex.quote(config.data)}",
+        "inspect": f"lcml inspect {model}",
+        "explain": f"lcml explain {model} {shlex.quote(config.data)}",
+        "export": f"lcml export {model} -o {onnx}",
+    }
+    return steps + [hint for name, hint in hints.items() if name in commands]
+
+
+def _require_tracking(uri: str) -> None:
+    """Fail before anything is done where the extra `tracking` is missing."""
+    import_mlflow(uri)
+    if importlib.util.find_spec("matplotlib") is None:
+        raise MissingDependencyError("matplotlib", "tracking", "tracking (--no-tracking does without it)")
