@@ -76,7 +76,8 @@ class Running:
             found = self._changed.wait_for(
                 lambda: len(matching()) >= count or self.process.poll() is not None, _WAIT_SECONDS
             )
-            assert found and len(matching()) >= count, self.events
+            assert found, self.events
+            assert len(matching()) >= count, self.events
             return matching()[count - 1]
 
     def signal(self, number: signal.Signals) -> None:

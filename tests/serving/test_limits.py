@@ -104,8 +104,17 @@ def test_bearer_token(launch: Callable[..., Running], tmp_path: Path, from_file:
         if from_file
         else launch(path, environ={"LCML_SERVING_TOKEN": "s3cret-token"})
     )
-    for wrong in (None, "", "s3cret-token", "Bearer", "Bearer ", "Bearer s3cret-tokem", "Basic s3cret-token", "Bearer \xe9"):
-        headers = {} if wrong is None else {"Authorization": wrong}
+    for wrong in (
+        None,
+        "",
+        "s3cret-token",
+        "Bearer",
+        "Bearer ",
+        "Bearer s3cret-tokem",
+        "Basic s3cret-token",
+        "Bearer \xe9",
+    ):
+        headers: dict[str, str] = {} if wrong is None else {"Authorization": wrong}
         for method, where in (
             ("POST", INFER),
             ("POST", "/invocations"),

@@ -51,7 +51,7 @@ def test_what_the_service_counts(launch: Callable[..., Running], tmp_path: Path)
     iris = (("model", "iris"), ("version", "1"))
 
     def requests(code: str, endpoint: str, *labels: tuple[str, str]) -> float:
-        return samples["lcml_requests_total", ("code", code), ("endpoint", endpoint), *labels]
+        return float(samples["lcml_requests_total", ("code", code), ("endpoint", endpoint), *labels])
 
     nobody = (("model", ""), ("version", ""))
     assert requests("200", "infer", *iris) == 4

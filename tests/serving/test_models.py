@@ -94,7 +94,7 @@ def test_an_input_of_another_type_is_refused(tmp_path: Path) -> None:
 def test_a_truncated_file_is_refused(cut: int, tmp_path: Path) -> None:
     path = write_model(tmp_path / "iris.onnx")
     path.write_bytes(path.read_bytes()[:cut])
-    with pytest.raises(ModelError, match="iris.onnx"):
+    with pytest.raises(ModelError, match=r"iris\.onnx"):
         _load(path)
 
 

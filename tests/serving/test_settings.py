@@ -39,7 +39,11 @@ def test_paths_and_token_file_from_the_environment(model: Path, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("arguments", "environ", "message"),
     [
-        (["MODEL", "--port", "x"], {}, r"--port \(or LCML_SERVING_PORT\): expected an integer from 0 to 65535, found 'x'"),
+        (
+            ["MODEL", "--port", "x"],
+            {},
+            r"--port \(or LCML_SERVING_PORT\): expected an integer from 0 to 65535, found 'x'",
+        ),
         (["MODEL", "--port", "65536"], {}, "expected an integer from 0 to 65535, found 65536"),
         (["MODEL", "--poll-seconds", "nan"], {}, "--poll-seconds .* expected a number from 0 to 86400, found nan"),
         (["MODEL", "--max-batch-size", "0"], {}, "--max-batch-size .* from 1 to"),

@@ -1,0 +1,109 @@
+"""Load on the service, loopback only and bounded: throughput and latency with batching on and off, then a long run
+with reloads and a SIGTERM in the middle in which no request may be lost or wrong.
+
+    python -m tests.bench.serving_load [--model FILE.onnx] [--seconds 60] [--each 5]
+
+Prints a Markdown table and ends with exit code 1 where a request was lost or wrong. Clients and service share the
+machine, so the figures are a lower bound for the service.
+"""
+
+import argparse
+import asyncio
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from lcml_serving.models import load_model
+from tests.serving.load import Case, Tally, case, run_load
+from tests.serving.onnx_models import write_model
+from tests.serving.running import start
+
+N_CASES = 64
+CLIENTS = (1, 8, 32, 64)
+SETUPS = {"off": ["--max-batch-size", "1"], "on": [], "on, waits 1 ms": ["--max-batch-delay-ms", "1"]}
+RELOAD_SECONDS = 2.0
+
+
+def main() -> int:
+    """Run both parts."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--model", type=Path, help="default: a small linear model")
+    parser.add_argument("--seconds", type=float, default=60.0, help="of the long run, 0 leaves it out")
+    parser.add_argument("--each", type=float, default=5.0, help="seconds of each row of the table")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as directory:
+        model = arguments.model or write_model(Path(directory) / "linear.onnx")
+        cases = _cases(model)
+        bad = sum(
+            _table_row(model, cases, batching, clients, arguments.each) for batching in SETUPS for clients in CLIENTS
+        )
+        if arguments.seconds:
+            bad += _long_run(model, cases, arguments.seconds)
+    return 1 if bad else 0
+
+
+def _cases(path: Path) -> list[Case]:
+    model = load_model(path, "model", "1", 1)
+    generator = np.random.default_rng(0)
+    rows = generator.integers(0, 2, (N_CASES, model.n_features)).astype(np.float32)
+    labels, probabilities = model.run(("label", "probabilities"), rows.astype(model.input.dtype))
+    answers = zip(rows.tolist(), labels.tolist(), probabilities.tolist(), strict=True)
+    return [case("model", row, [(label, values)]) for row, label, values in answers]
+
+
+def _table_row(path: Path, cases: Sequence[Case], batching: str, clients: int, seconds: float) -> int:
+    running = start(path, "--name", "model", "--access-log", "off", *SETUPS[batching])
+    warm_up, tally = Tally(), Tally()
+    asyncio.run(run_load(running.port, cases, warm_up, clients=clients, seconds=0.5))
+    asyncio.run(run_load(running.port, cases, tally, clients=clients, seconds=seconds))
+    metrics = running.get("/metrics").body.decode().splitlines()
+    rows, runs = (
+        float(next(line for line in metrics if line.startswith(f"lcml_batch_rows_{part}")).split()[-1])
+        for part in ("sum", "count")
+    )
+    running.stop()
+    if batching == next(iter(SETUPS)) and clients == CLIENTS[0]:
+        print("| batching | clients | requests/s | p50 ms | p99 ms | mean batch |\n|---|---|---|---|---|---|")
+    print(
+        f"| {batching} | {clients} | {tally.per_second:,.0f} | {tally.milliseconds(0.5):.2f} "
+        f"| {tally.milliseconds(0.99):.2f} | {rows / runs:.1f} |",
+        flush=True,
+    )
+    return len(tally.lost) + len(tally.wrong)
+
+
+def _long_run(path: Path, cases: Sequence[Case], seconds: float) -> int:
+    running = start(path, "--name", "model", "--access-log", "off", "--drain-seconds", "2")
+    tally = Tally()
+
+    async def scenario() -> int:
+        load = asyncio.ensure_future(run_load(running.port, cases, tally, clients=16, seconds=seconds + 60))
+        end = time.monotonic() + seconds
+        n_reloads = 0
+        while time.monotonic() < end:
+            await asyncio.sleep(min(RELOAD_SECONDS, seconds / 4))
+            answer = await asyncio.to_thread(running.post, "/v2/repository/models/model/load")
+            assert answer.status == 200
+            n_reloads += 1
+        running.signal(signal.SIGTERM)
+        await load
+        return n_reloads
+
+    n_reloads = asyncio.run(scenario())
+    code = running.stop()
+    print(
+        f"\n{tally.seconds:.0f} s, 16 clients, {n_reloads} reloads, then SIGTERM under load: {len(tally.latencies):,} "
+        f"requests answered, {len(tally.lost)} lost, {len(tally.wrong)} wrong, exit code {code}; "
+        f"p50 {tally.milliseconds(0.5):.2f} ms, p99 {tally.milliseconds(0.99):.2f} ms, "
+        f"worst {tally.milliseconds(1.0):.1f} ms"
+    )
+    return len(tally.lost) + len(tally.wrong) + code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
