@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Self
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+_WIDE = 110
+"""Columns of a terminal from which figures are spelt out beside the bar."""
+
 if TYPE_CHECKING:
     from lcml.records import RoundRecord
     from lcml.settings import LearnSettings
@@ -58,9 +61,12 @@ class TrainProgress(AbstractContextManager["TrainProgress"]):
         """A round, or a step of the final path, has ended."""
         self._n_refined += record.phase == "refine"
         name = f"round {record.round}" if record.phase == "grow" else f"refit {self._n_refined}/{self._n_penalties}"
+        words = "elements", "parameters", "validation accuracy"
+        if self._bars is not None and self._console.width < _WIDE:
+            words = "el.", "par.", "valid"
         figures = (
-            f"{record.n_elements:,} elements, {record.n_parameters:,} parameters, loss {record.train_loss:.4f}, "
-            f"validation accuracy {record.valid_accuracy:.2%}"
+            f"{record.n_elements:,} {words[0]}, {record.n_parameters:,} {words[1]}, loss {record.train_loss:.4f}, "
+            f"{words[2]} {record.valid_accuracy:.2%}"
         )
         left = self._left(record)
         if self._bars is not None:

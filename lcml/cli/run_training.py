@@ -2,12 +2,13 @@
 
 import importlib.util
 import shlex
-import sys
 from collections.abc import Mapping
 from typing import Any
 
 import typer
 
+from lcml.cli import COMMANDS
+from lcml.cli.common import peak_memory_mb
 from lcml.cli.progress import TrainProgress
 from lcml.cli.resume import resume
 from lcml.cli.signals import StopSignals
@@ -83,8 +84,8 @@ def result(prepared: Prepared, outcome: Outcome, tracker: Tracker) -> dict[str, 
     }
 
 
-def print_summary(prepared: Prepared, outcome: Outcome, tracker: Tracker, commands: set[str]) -> None:
-    """What came out and what to do next, with those of `commands` that help."""
+def print_summary(prepared: Prepared, outcome: Outcome, tracker: Tracker) -> None:
+    """What came out and what to do next."""
     values = result(prepared, outcome, tracker)
     accuracy = {name: values[f"{name}_accuracy"] for name in ("test", "valid", "train")}
     figures = ", ".join(f"{name} {share:.2%}" for name, share in accuracy.items() if share is not None)
@@ -98,21 +99,11 @@ def print_summary(prepared: Prepared, outcome: Outcome, tracker: Tracker, comman
     if tracker.uri is not None:
         typer.echo(f"Run        {tracker.run_id or 'not recorded yet'} at {tracker.uri}")
     typer.echo("\nNext:")
-    for line in _next_steps(prepared, outcome, tracker, commands):
+    for line in _next_steps(prepared, outcome, tracker):
         typer.echo(f"  {line}")
 
 
-def peak_memory_mb() -> float | None:
-    """The most memory this process had resident, in MB; None where the system does not tell."""
-    try:
-        import resource
-    except ImportError:
-        return None
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / 1e6 if sys.platform == "darwin" else peak * 1024 / 1e6
-
-
-def _next_steps(prepared: Prepared, outcome: Outcome, tracker: Tracker, commands: set[str]) -> list[str]:
+def _next_steps(prepared: Prepared, outcome: Outcome, tracker: Tracker) -> list[str]:
     config, model = prepared.config, shlex.quote(str(prepared.config.model_path))
     steps = []
     if outcome.stopped:
@@ -129,7 +120,7 @@ def _next_steps(prepared: Prepared, outcome: Outcome, tracker: Tracker, commands
         "explain": f"lcml explain {model} {shlex.quote(config.data)}",
         "export": f"lcml export {model} -o {onnx}",
     }
-    return steps + [hint for name, hint in hints.items() if name in commands]
+    return steps + [hint for name, hint in hints.items() if name in COMMANDS]
 
 
 def _require_tracking(uri: str) -> None:

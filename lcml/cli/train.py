@@ -176,9 +176,6 @@ def train(
     if given.get("json", json):
         print_json(run_training.result(prepared, outcome, tracker))
     else:
-        from lcml.cli import app
-
-        commands = {command.name for command in app.registered_commands if command.name}
-        run_training.print_summary(prepared, outcome, tracker, commands)
+        run_training.print_summary(prepared, outcome, tracker)
     if exit_code:
         raise typer.Exit(exit_code)
