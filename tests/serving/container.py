@@ -49,7 +49,7 @@ def _check_serving(config: dict[str, Any], root: Path, bundle: Path) -> None:
         _wait_until_ready(port, process)
         _infer(port)
         _exec(name, *config["Healthcheck"]["Test"][1:])
-        absent = "lcml mlflow scipy sklearn onnx pip".split()
+        absent = ["lcml", "mlflow", "scipy", "sklearn", "onnx", "pip"]
         code = f"from importlib.util import find_spec\nassert not [m for m in {absent} if find_spec(m)]"
         _exec(name, "python3", "-c", code)
         _exec(name, "python3", "-c", "import os\nassert os.getuid() == 65532")
