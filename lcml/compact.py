@@ -1,8 +1,8 @@
 """Compaction: the same function with fewer parameters.
 
-The elements of an or gate sum to its flow, and the flow of a gate or literal is the sum of the elements it is a child of.
-So one weight per or gate, and every literal's weight, can be pushed to the elements above it, and from the root into
-the bias. What stays is one feature per element but one of every gate: n_elements - n_or_gates of them.
+The elements of an or gate sum to its flow, and the flow of a gate or literal is the sum of the elements it is a child
+of. So one weight per or gate, and every literal's weight, can be pushed to the elements above it, and from the root
+into the bias. What stays is one feature per element but one of every gate: n_elements - n_or_gates of them.
 """
 
 import dataclasses

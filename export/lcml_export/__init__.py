@@ -1,1 +1,11 @@
-"""The flattened ONNX form of a logistic circuit."""
+"""The flattened ONNX form of a logistic circuit.
+
+report = export_model(load_model("digits.lcml"), "digits.onnx")
+print(*report.lines(), sep="\\n")
+"""
+
+from lcml_export.encoding import InputType
+from lcml_export.export import ExportReport, export_model
+from lcml_export.profiles import Profile
+
+__all__ = ["ExportReport", "InputType", "Profile", "export_model"]

@@ -1,0 +1,73 @@
+"""The encoder as ONNX nodes: raw features to probabilities, as `lcml.encoder` computes them."""
+
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lcml.encoder import BooleanEncoder, Encoder, ScaleEncoder
+from lcml_export.graph import Graph, onnx_type
+
+InputType: TypeAlias = Literal["float32", "uint8", "float64"]
+
+_UINT8_MAX = 255
+
+
+def encode(graph: Graph, encoder: Encoder, features: str, input_type: InputType) -> str:
+    """Probabilities float32 of raw `features` (n_examples, n_features)."""
+    if isinstance(encoder, BooleanEncoder):
+        return _boolean(graph, encoder, features, input_type)
+    return _scaled(graph, encoder, features, input_type)
+
+
+def _boolean(graph: Graph, encoder: BooleanEncoder, features: str, input_type: InputType) -> str:
+    """q = 1 where x >= threshold; a float32 x is compared with the smallest float32 that is not below the threshold."""
+    if input_type == "float64":
+        threshold = graph.constant(_shared(encoder.threshold), np.float64)
+    else:
+        features = as_float32(graph, features, input_type)
+        threshold = graph.constant(_shared(_rounded_up(encoder.threshold)), np.float32)
+    return graph.op("Cast", graph.op("GreaterOrEqual", features, threshold), to=onnx_type(np.float32))
+
+
+def _scaled(graph: Graph, encoder: ScaleEncoder, features: str, input_type: InputType) -> str:
+    """q = (clip(x, low, high) - low) / (high - low), in double where float32 cannot hold the bounds."""
+    low, high = encoder.low, encoder.high
+    span = np.where(high > low, high - low, 1.0)
+    single = input_type != "float64" and _is_float32(low) and _is_float32(high)
+    kind: Any = np.float32 if single else np.float64
+    if input_type != kind.__name__:
+        features = graph.op("Cast", features, to=onnx_type(kind))
+    if input_type != "uint8" or np.any(low > 0) or np.any(high < _UINT8_MAX):
+        features = _clipped(graph, features, _shared(low), _shared(high), kind)
+    if np.any(low != 0):
+        features = graph.op("Sub", features, graph.constant(_shared(low), kind))
+    if np.any(span != 1):
+        features = graph.op("Div", features, graph.constant(_shared(span), kind))
+    return features if single else graph.op("Cast", features, to=onnx_type(np.float32))
+
+
+def _clipped(graph: Graph, features: str, low: NDArray[Any], high: NDArray[Any], kind: Any) -> str:
+    if low.ndim == high.ndim == 0:
+        return graph.op("Clip", features, graph.constant(low, kind), graph.constant(high, kind))
+    return graph.op("Min", graph.op("Max", features, graph.constant(low, kind)), graph.constant(high, kind))
+
+
+def as_float32(graph: Graph, features: str, input_type: InputType) -> str:
+    return features if input_type == "float32" else graph.op("Cast", features, to=onnx_type(np.float32))
+
+
+def _shared(values: NDArray[Any]) -> NDArray[Any]:
+    """One number where all columns have the same."""
+    return values[0] if np.all(values == values[0]) else values
+
+
+def _is_float32(values: NDArray[np.float64]) -> bool:
+    with np.errstate(over="ignore"):
+        return bool(np.all(values == values.astype(np.float32)))
+
+
+def _rounded_up(values: NDArray[np.float64]) -> NDArray[np.float32]:
+    with np.errstate(over="ignore"):
+        nearest = values.astype(np.float32)
+        return np.where(nearest < values, np.nextafter(nearest, np.float32(np.inf)), nearest)

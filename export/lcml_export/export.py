@@ -1,0 +1,220 @@
+"""`export_model`: compile, build, check, write."""
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper
+
+import lcml
+from lcml.errors import SettingsError
+from lcml.formats.model_file import model_parts
+from lcml.model import LogisticCircuit
+from lcml_export import explanation, head, packaging, profiles
+from lcml_export.encoding import InputType
+from lcml_export.factoring import factor
+from lcml_export.graph import ML_DOMAIN, Graph, onnx_type
+from lcml_export.profiles import Profile
+from lcml_export.program import Program
+from lcml_export.reduction import reduce_model
+from lcml_export.verification import Check, verify
+
+MIN_OPSET, DEFAULT_OPSET, MAX_OPSET = 16, 18, 22
+"""Opsets of ai.onnx an export may ask for; the default is what runtimes of 2023 and later read."""
+
+ML_OPSET = 3
+MAX_BATCH_SIZE = 4096
+"""What config.pbtxt allows in one request."""
+
+
+@dataclass(frozen=True)
+class ExportReport:
+    """What was exported, where to, and what the self-check found (no checks: it was switched off).
+
+    n_features: flows of the model; n_terms, n_products, n_layers: the compiled program, 0 in the profile flows.
+    """
+
+    path: Path
+    profile: str
+    opset: int
+    input_dtype: str
+    n_features: int
+    n_terms: int
+    n_products: int
+    n_layers: int
+    n_bytes: int
+    checks: tuple[Check, ...]
+
+    def lines(self) -> list[str]:
+        """The report as text."""
+        program = f"{self.n_terms} terms, {self.n_products} products in {self.n_layers} layers"
+        lines = [
+            f"{self.path}: profile {self.profile}, opset {self.opset}, input {self.input_dtype}, {self.n_bytes} bytes",
+            f"{self.n_features} features -> {program if self.n_layers else 'passes over the circuit'}",
+        ]
+        for runtime in dict.fromkeys(check.runtime for check in self.checks):
+            checks = [check for check in self.checks if check.runtime == runtime]
+            errors = (max(getattr(c, f"{what}_error") for c in checks) for what in ("logit", "probability"))
+            lines.append(
+                "{}: {} checks passed, largest error of a logit {:.2g}, of a probability {:.2g}, labels equal".format(
+                    runtime, len(checks), *errors
+                )
+            )
+        return lines
+
+    def as_json(self) -> dict[str, Any]:
+        return {**dataclasses.asdict(self), "path": str(self.path)}
+
+
+def export_model(
+    model: LogisticCircuit,
+    path: str | Path,
+    *,
+    profile: Profile = "auto",
+    input_dtype: InputType = "float32",
+    logits: bool = False,
+    explain: bool = False,
+    opset: int | None = None,
+    name: str = "lcml",
+    version: int = 1,
+    feature_names: Sequence[str] | None = None,
+    source_sha256: str | None = None,
+    self_check: bool = True,
+) -> ExportReport:
+    """Write `model` as ONNX: to the file `path` if that ends in .onnx, else to path/name/version/model.onnx.
+
+    Input `features` (batch, n_features) of type `input_dtype`, raw; outputs `label` (batch,) int64 or string,
+    `probabilities` (batch, n_classes), with `logits` the logits (batch, n_sets), with `explain` the contributions and a
+    sidecar that says what each is. feature_names: for the sidecar and the metadata, by default x0, x1, ...;
+    source_sha256: hash of the model's file, by default of its content.
+
+    Raises SettingsError for a bad option, CircuitError where the profile cannot serve the circuit, OutputError where
+    the self-check fails (nothing is written then) or the files cannot be written.
+    """
+    opset = _check_options(model, profile, input_dtype, opset, feature_names)
+    place = packaging.place_of(path, name, version)
+    names = list(feature_names or (f"x{i}" for i in range(model.encoder.n_features)))
+    program = None if profile == "flows" else factor(reduce_model(model))
+    proto = build(model, program, profile, input_dtype, logits=logits, explain=explain, opset=opset)
+    metadata = _metadata(model, profile, source_sha256, feature_names)
+    helper.set_model_props(proto, metadata)
+    onnx.checker.check_model(proto, full_check=True)
+    content = proto.SerializeToString(deterministic=True)
+    report = ExportReport(
+        path=place.model,
+        profile=profile,
+        opset=opset,
+        input_dtype=input_dtype,
+        n_features=model.weights.shape[1],
+        n_terms=0 if program is None else int(np.any(program.weights != 0, axis=0).sum()),
+        n_products=0 if program is None else program.n_products,
+        n_layers=0 if program is None else len(program.table) + len(program.chain),
+        n_bytes=len(content),
+        checks=verify(content, model, input_dtype) if self_check else (),
+    )
+    sidecar = explanation.sidecar(model, names) if explain else None
+    config = packaging.triton_config(proto, place.name, MAX_BATCH_SIZE)
+    packaging.write(place, content, config, sidecar, report.as_json())
+    return report
+
+
+def build(
+    model: LogisticCircuit,
+    program: Program | None,
+    profile: str,
+    input_type: InputType,
+    *,
+    logits: bool,
+    explain: bool,
+    opset: int,
+) -> onnx.ModelProto:
+    """The ONNX model, without metadata; `program` for every profile but flows."""
+    graph = Graph()
+    profiles.logits(graph, model, program, profile, input_type)
+    codes = head.label(graph, model, "logits")
+    head.probabilities(graph, model, "logits")
+    label_type = TensorProto.STRING if isinstance(model.classes[0], str) else TensorProto.INT64
+    outputs = [("label", label_type, []), ("probabilities", TensorProto.FLOAT, [len(model.classes)])]
+    if logits:
+        outputs.append(("logits", TensorProto.FLOAT, [len(model.bias)]))
+    if explain:
+        explanation.contributions(graph, model, codes, input_type, tiles=profile != "portable")
+        n_contributions = model.weights.shape[1] - explanation.first_feature(model) + 1
+        outputs.append(("contributions", TensorProto.FLOAT, [n_contributions]))
+    proto = helper.make_model(
+        helper.make_graph(
+            graph.nodes,
+            "logistic_circuit",
+            [helper.make_tensor_value_info("features", onnx_type(input_type), ["batch", model.encoder.n_features])],
+            [helper.make_tensor_value_info(output, kind, ["batch", *shape]) for output, kind, shape in outputs],
+            graph.initializers,
+            doc_string=_DOCUMENTATION,
+        ),
+        opset_imports=_opsets(graph, opset),
+        producer_name="lcml",
+        producer_version=lcml.__version__,
+        doc_string=_DOCUMENTATION,
+    )
+    proto.ir_version = helper.find_min_ir_version_for(proto.opset_import)
+    return proto
+
+
+_DOCUMENTATION = """A logistic circuit (Liang & Van den Broeck, AAAI 2019), flattened.
+features: raw examples, the encoder is inside. label: the most probable class. probabilities: by class, in the order of
+the metadata lcml.classes. logits: the weight functions. contributions: what every feature adds to the predicted class's
+logit, the bias last."""
+
+
+def _opsets(graph: Graph, opset: int) -> list[onnx.OperatorSetIdProto]:
+    uses_ml = any(domain == ML_DOMAIN for domain in graph.domains())
+    return [helper.make_opsetid("", opset)] + ([helper.make_opsetid(ML_DOMAIN, ML_OPSET)] if uses_ml else [])
+
+
+def _check_options(
+    model: LogisticCircuit, profile: str, input_dtype: str, opset: int | None, feature_names: Sequence[str] | None
+) -> int:
+    profiles.check_profile(profile)
+    if input_dtype not in get_args(InputType):
+        raise SettingsError(f"unknown input type {input_dtype!r}: expected one of {', '.join(get_args(InputType))}")
+    if feature_names is not None and len(feature_names) != model.encoder.n_features:
+        raise SettingsError(
+            f"expected {model.encoder.n_features} feature names, one per feature, found {len(feature_names)}"
+        )
+    opset = DEFAULT_OPSET if opset is None else opset
+    if not MIN_OPSET <= opset <= MAX_OPSET:
+        raise SettingsError(f"opset {opset}: expected {MIN_OPSET} to {MAX_OPSET}")
+    return opset
+
+
+def _metadata(
+    model: LogisticCircuit, profile: str, source_sha256: str | None, feature_names: Sequence[str] | None
+) -> dict[str, str]:
+    metadata = {
+        "lcml.version": lcml.__version__,
+        "lcml.profile": profile,
+        "lcml.classes": json.dumps(list(model.classes)),
+        "lcml.encoder": model.encoder.kind,
+        "lcml.link": model.link,
+        "lcml.n_features": str(model.encoder.n_features),
+        "lcml.n_elements": str(model.circuit.n_elements),
+        "lcml.n_parameters": str(model.n_parameters),
+        "lcml.source_sha256": source_sha256 or content_sha256(model),
+    }
+    return metadata | ({"lcml.feature_names": json.dumps(list(feature_names))} if feature_names is not None else {})
+
+
+def content_sha256(model: LogisticCircuit) -> str:
+    """A hash of everything that makes the model's function: equal models have equal hashes."""
+    content, arrays = model_parts(model)
+    content.pop("provenance")
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode())
+    for key in sorted(arrays):
+        digest.update(f"{key} {arrays[key].dtype.str} {arrays[key].shape}".encode())
+        digest.update(np.ascontiguousarray(arrays[key]).tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,160 @@
+"""Factoring: terms become layers of products with as few rows as possible.
+
+1. Pairs: the pair of factors that most terms share becomes a new factor, again and again (as in byte-pair encoding),
+   as long as enough terms share one. A factor is a product of at most 2^depth literals: the table of the program.
+2. Chains: the terms, now short sets of factors, become a trie, whose nodes are products of a node and a factor. At
+   every node, the factor that most of the terms below share comes first.
+"""
+
+import heapq
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+
+from lcml_export.program import Products, Program
+from lcml_export.reduction import TermSum
+
+TABLE_DEPTH = 2
+"""Factors of at most four literals: more makes the table larger, fewer makes chains longer."""
+
+MIN_SHARED = 3
+"""A pair of factors that fewer terms share is left to the chains."""
+
+
+def factor(term_sum: TermSum, table_depth: int = TABLE_DEPTH, min_shared: int = MIN_SHARED) -> Program:
+    """The program that computes `term_sum`."""
+    n_literals = 2 * term_sum.n_variables
+    pairs = _Pairs([set(term) for term in term_sum.terms], n_literals, table_depth)
+    pairs.run(min_shared)
+    table, row_of = _table(pairs, n_literals)
+    nodes = _trie([frozenset(row_of[factor] for factor in factors) for factors in pairs.terms])
+    return _assemble(term_sum, table, nodes)
+
+
+class _Pairs:
+    """Terms as sets of factors; factors below n_literals are literals, the others are products of two factors."""
+
+    def __init__(self, terms: list[set[int]], n_literals: int, max_depth: int) -> None:
+        self.terms = terms
+        self.products: dict[int, tuple[int, int]] = {}
+        self.depth: dict[int, int] = defaultdict(int)
+        self._n_literals, self._max_depth = n_literals, max_depth
+        self._users: dict[int, set[int]] = defaultdict(set)
+        for index, factors in enumerate(terms):
+            for factor in factors:
+                self._users[factor].add(index)
+
+    def run(self, min_shared: int) -> None:
+        """Introduce factors until no pair is shared by `min_shared` terms."""
+        counts: Counter[tuple[int, int]] = Counter()
+        for factors in self.terms:
+            ordered = sorted(factors)
+            counts.update((a, b) for i, a in enumerate(ordered) for b in ordered[i + 1 :])
+        heap = [(-count, pair) for pair, count in counts.items() if count >= min_shared]
+        heapq.heapify(heap)
+        while heap:
+            count, (a, b) = heapq.heappop(heap)
+            sharing = self._users[a] & self._users[b]
+            outdated = len(sharing) != -count
+            for entry in [(-len(sharing), (a, b))] if outdated else self._introduce(a, b, sharing):
+                if -entry[0] >= min_shared:
+                    heapq.heappush(heap, entry)
+
+    def _introduce(self, a: int, b: int, sharing: set[int]) -> list[tuple[int, tuple[int, int]]]:
+        """Replace a and b by a new factor in the terms `sharing`; the pairs that the new factor is in."""
+        depth = 1 + max(self.depth[a], self.depth[b])
+        if depth > self._max_depth:
+            return []
+        product = self._n_literals + len(self.products)
+        self.products[product], self.depth[product] = (a, b), depth
+        self._users[a] -= sharing
+        self._users[b] -= sharing
+        self._users[product] = sharing
+        companions: Counter[int] = Counter()
+        for index in sharing:
+            self.terms[index] -= {a, b}
+            companions.update(self.terms[index])
+            self.terms[index].add(product)
+        return [(-count, (other, product)) for other, count in companions.items()]
+
+
+@dataclass(frozen=True)
+class _Node:
+    """A trie node: the product of its parent (-1: of nothing) and a table row."""
+
+    parent: int
+    row: int
+    depth: int
+
+
+@dataclass(frozen=True)
+class _Trie:
+    nodes: list[_Node]
+    node_of_term: dict[int, int]
+
+
+def _table(pairs: _Pairs, n_literals: int) -> tuple[tuple[Products, ...], dict[int, int]]:
+    """The table's layers, and the table row of every factor."""
+    row_of = {literal: literal for literal in range(n_literals)}
+    layers = []
+    for depth in range(1, 1 + max(pairs.depth.values(), default=0)):
+        members = sorted((pairs.products[p], p) for p in pairs.products if pairs.depth[p] == depth)
+        wires = np.array([(row_of[a], row_of[b]) for (a, b), _ in members], dtype=np.int64)
+        layers.append(Products(wires[:, 0], wires[:, 1]))
+        first = len(row_of)
+        row_of.update((product, first + i) for i, (_, product) in enumerate(members))
+    return tuple(layers), row_of
+
+
+def _trie(terms: list[frozenset[int]]) -> _Trie:
+    nodes: list[_Node] = []
+    node_of_term: dict[int, int] = {}
+    pending: list[tuple[int, int, dict[int, frozenset[int]]]] = [(-1, 0, dict(enumerate(terms)))]
+    while pending:
+        parent, depth, rest = pending.pop()
+        node_of_term.update((index, parent) for index, rows in rest.items() if not rows)
+        users: dict[int, set[int]] = defaultdict(set)
+        for index, rows in rest.items():
+            for row in rows:
+                users[row].add(index)
+        heap = [(-len(members), row) for row, members in users.items()]
+        heapq.heapify(heap)
+        while heap:
+            count, row = heapq.heappop(heap)
+            if len(users[row]) != -count:
+                if users[row]:
+                    heapq.heappush(heap, (-len(users[row]), row))
+                continue
+            below = {index: rest[index] - {row} for index in sorted(users[row])}
+            for index in below:
+                for other in rest[index]:
+                    users[other].discard(index)
+            pending.append((len(nodes), depth + 1, below))
+            nodes.append(_Node(parent, row, depth))
+    return _Trie(nodes, node_of_term)
+
+
+def _assemble(term_sum: TermSum, table: tuple[Products, ...], trie: _Trie) -> Program:
+    """Order the trie's nodes by layers; its first level is the table itself."""
+    by_depth: list[list[int]] = [[] for _ in range(1 + max(node.depth for node in trie.nodes))]
+    for number, node in enumerate(trie.nodes):
+        by_depth[node.depth].append(number)
+    place = {number: trie.nodes[number].row for number in by_depth[0]}
+    chain = []
+    column_of: dict[int, int] = {}
+    table_features = sorted({place[n] for n in trie.node_of_term.values() if trie.nodes[n].depth == 0})
+    n_features = len(table_features)
+    for members in by_depth[1:]:
+        members.sort(key=lambda number: (place[trie.nodes[number].parent], trie.nodes[number].row))
+        wires = np.array([(place[trie.nodes[n].parent], trie.nodes[n].row) for n in members], dtype=np.int64)
+        chain.append(Products(wires[:, 0], wires[:, 1]))
+        place.update((number, i) for i, number in enumerate(members))
+        column_of.update((number, n_features + i) for i, number in enumerate(members))
+        n_features += len(members)
+    column_of.update((n, table_features.index(place[n])) for n in set(by_depth[0]) & set(trie.node_of_term.values()))
+    weights = np.zeros((len(term_sum.bias), n_features))
+    for index, number in trie.node_of_term.items():
+        weights[:, column_of[number]] += term_sum.weights[:, index]
+    features = np.array(table_features, dtype=np.int64)
+    return Program(term_sum.n_variables, table, tuple(chain), features, weights, term_sum.bias)

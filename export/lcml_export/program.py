@@ -1,0 +1,61 @@
+"""The compiled form: terms computed by layers of products, then one weighted sum."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Products:
+    """Rows left[i] * right[i]; which rows the indices mean is said by `Program`."""
+
+    left: IntArray
+    right: IntArray
+
+    def __len__(self) -> int:
+        return len(self.left)
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """logits = bias + weights . features, the features being products of literals computed in layers.
+
+    table: rows 0..2n-1 are the literals q, 1 - q; every layer of `table` multiplies two rows of the table so far and
+    its products are appended to it. chain: its first layer multiplies two table rows, every other one a row of the
+    layer before it (left) with a table row (right).
+    The features are the table rows `table_features`, then all rows of the chain; weights (n_sets, n_features).
+    """
+
+    n_variables: int
+    table: tuple[Products, ...]
+    chain: tuple[Products, ...]
+    table_features: IntArray
+    weights: FloatArray
+    bias: FloatArray
+
+    @property
+    def n_products(self) -> int:
+        return sum(len(layer) for layer in (*self.table, *self.chain))
+
+    @cached_property
+    def weight_blocks(self) -> list[FloatArray]:
+        """The columns of `weights` for the table features, then for every layer of the chain."""
+        bounds = np.cumsum([len(self.table_features), *(len(layer) for layer in self.chain)])
+        return np.split(self.weights, bounds[:-1], axis=1)
+
+    def evaluate(self, probabilities: FloatArray) -> FloatArray:
+        """(n_examples, n_sets) logits of probabilities (n_examples, n_variables), in the precision of the input."""
+        rows = np.concatenate([probabilities.T, 1 - probabilities.T])
+        for layer in self.table:
+            rows = np.concatenate([rows, rows[layer.left] * rows[layer.right]])
+        logits = self.weight_blocks[0] @ rows[self.table_features]
+        before = rows
+        for layer, weights in zip(self.chain, self.weight_blocks[1:], strict=True):
+            before = before[layer.left] * rows[layer.right]
+            logits += weights @ before
+        return np.asarray(logits.T + self.bias)

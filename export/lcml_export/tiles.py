@@ -1,0 +1,50 @@
+"""Work on tiles of examples, so that a tile's rows stay in the cache whatever the batch, by the operator Scan."""
+
+from collections.abc import Callable, Sequence
+
+from onnx import TensorProto, helper
+
+from lcml_export.graph import Graph
+
+TILE = 128
+"""Examples per tile at most; the tiles of a batch are of equal size."""
+
+_ALIGN = 16
+"""Tile sizes are multiples of this: whole vector registers."""
+
+Body = Callable[[Graph, Sequence[str]], str]
+
+
+def tiled(graph: Graph, body: Body, inputs: Sequence[tuple[str, int]], width: int, name: str = "tile") -> str:
+    """(n_examples, width) float32: `body` of the rows of `inputs`, tile by tile.
+
+    inputs: name and ONNX element type of tensors (n_examples, columns) with columns known; body: builds the nodes
+    that map tiles of the inputs, (tile, columns), to (tile, width) and returns the result's name.
+    """
+    n_examples = graph.op("Slice", graph.op("Shape", inputs[0][0]), *(graph.constant([i]) for i in (0, 1)))
+    n_tiles = _at_least_one(graph, _ceil_div(graph, n_examples, graph.constant([TILE])))
+    blocks = _at_least_one(graph, _ceil_div(graph, _ceil_div(graph, n_examples, n_tiles), graph.constant([_ALIGN])))
+    size = graph.op("Mul", blocks, graph.constant([_ALIGN]))
+    padding = graph.op("Sub", graph.op("Mul", n_tiles, size), n_examples)
+    zeros = graph.constant([0])
+    pads = graph.op("Concat", graph.constant([0, 0]), padding, zeros, axis=0)
+    shape = graph.op("Concat", n_tiles, size, graph.constant([-1]), axis=0)
+    scanned = [graph.op("Reshape", graph.op("Pad", source, pads), shape) for source, _ in inputs]
+
+    inner = graph.body(name)
+    tiles = [inner.fresh("input") for _ in inputs]
+    result = inner.op("Identity", body(inner, tiles))
+    values = [helper.make_tensor_value_info(t, kind, [None, None]) for t, (_, kind) in zip(tiles, inputs, strict=True)]
+    outputs = [helper.make_tensor_value_info(result, TensorProto.FLOAT, [None, width])]
+    stacked = graph.op("Scan", *scanned, body=inner.as_body(values, outputs), num_scan_inputs=len(inputs))
+    rows = graph.op("Reshape", stacked, graph.constant([-1, width]))
+    return graph.op("Slice", rows, zeros, n_examples, zeros)
+
+
+def _ceil_div(graph: Graph, dividend: str, divisor: str) -> str:
+    one = graph.constant([1])
+    return graph.op("Div", graph.op("Sub", graph.op("Add", dividend, divisor), one), divisor)
+
+
+def _at_least_one(graph: Graph, number: str) -> str:
+    return graph.op("Max", number, graph.constant([1]))

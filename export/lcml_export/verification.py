@@ -1,0 +1,180 @@
+"""Verification: the exported bytes, run by onnxruntime and by ONNX's reference, against lcml itself."""
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+
+from lcml.encoder import BooleanEncoder
+from lcml.errors import MissingDependencyError, OutputError
+from lcml.model import LogisticCircuit, predicted_codes, probabilities
+
+BATCHES = (0, 1, 2, 127, 128, 129, 1000)
+REFERENCE_BATCHES = (0, 1, 2, 129)
+"""The reference evaluator is slow; a tile and a bit more shows what it can show."""
+
+ROUNDING_UNITS = 64
+"""Logits may differ by so many float32 roundings of the largest sum of |weight * flow|, and 1e-6 in any case."""
+
+PROBABILITY_TOLERANCE = 1e-4
+
+Outputs = Mapping[str, NDArray[Any]]
+Run = Callable[[NDArray[Any]], Outputs]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One runtime on one kind of input and batch size: largest errors against lcml in double precision.
+
+    label_errors counts the labels that differ although the logits are further apart than the tolerance.
+    """
+
+    runtime: str
+    inputs: str
+    batch: int
+    logit_error: float
+    probability_error: float
+    contribution_error: float
+    label_errors: int
+    tolerance: float
+
+    @property
+    def passed(self) -> bool:
+        return (
+            self.logit_error <= self.tolerance
+            and self.contribution_error <= self.tolerance
+            and self.probability_error <= PROBABILITY_TOLERANCE
+            and not self.label_errors
+        )
+
+
+def verify(content: bytes, model: LogisticCircuit, input_type: str, seed: int = 0) -> tuple[Check, ...]:
+    """Run the exported model `content` on random, Boolean, zero, one and real inputs in all BATCHES.
+
+    Raises OutputError naming the first check that fails, MissingDependencyError without onnxruntime.
+    """
+    exposed = with_logits(onnx.load_from_string(content), len(model.bias))
+    runs = {"onnxruntime": _onnxruntime(exposed), "reference": _reference(exposed)}
+    checks = []
+    for kind, features in example_inputs(model, input_type, seed):
+        for batch in BATCHES if kind == "random" else (len(features),):
+            expected = _expected(model, features[:batch])
+            for name, run in runs.items():
+                if name == "onnxruntime" or batch in REFERENCE_BATCHES:
+                    checks.append(_compare(name, kind, model, run(features[:batch]), expected))
+    for check in checks:
+        if not check.passed:
+            raise OutputError(
+                f"not written: the exported graph differs from the model in {check.runtime} on {check.inputs} inputs, "
+                f"batch {check.batch}: logits by {check.logit_error:.3g} (tolerance {check.tolerance:.3g}), "
+                f"probabilities by {check.probability_error:.3g}, {check.label_errors} labels; try the profile 'flows'"
+            )
+    return tuple(checks)
+
+
+def example_inputs(model: LogisticCircuit, input_type: str, seed: int) -> Iterator[tuple[str, NDArray[Any]]]:
+    """Raw inputs of every kind: random (beyond the encoder's range too), and 129 or 2 Boolean, zero, one, real ones."""
+    generator = np.random.default_rng(seed)
+    encoder, n = model.encoder, model.encoder.n_features
+    if isinstance(encoder, BooleanEncoder):
+        low, high = encoder.threshold - 1, encoder.threshold + 1
+    else:
+        low, high = encoder.low, np.where(encoder.high > encoder.low, encoder.high, encoder.low + 1)
+    margin = 0.1 * (high - low)
+    yield "random", _as_input(generator.uniform(low - margin, high + margin, (max(BATCHES), n)), input_type)
+    yield "Boolean", _as_input(np.where(generator.random((129, n)) < 0.5, low, high), input_type)
+    yield "zero", _as_input(np.zeros((2, n)), input_type)
+    yield "one", _as_input(np.ones((2, n)), input_type)
+    sparse = np.where(generator.random((129, n)) < 0.8, low, generator.uniform(low, high, (129, n)))
+    yield "real", _as_input(sparse, input_type)
+
+
+def with_logits(model: onnx.ModelProto, n_sets: int) -> onnx.ModelProto:
+    """A copy of `model` that also outputs its logits."""
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    if all(output.name != "logits" for output in copy.graph.output):
+        value = onnx.helper.make_tensor_value_info("logits", onnx.TensorProto.FLOAT, ["batch", n_sets])
+        copy.graph.output.append(value)
+    return copy
+
+
+def _as_input(values: NDArray[np.float64], input_type: str) -> NDArray[Any]:
+    if input_type == "uint8":
+        return np.clip(np.rint(values), 0, 255).astype(np.uint8)
+    return values.astype(input_type)
+
+
+@dataclass(frozen=True)
+class _Expected:
+    logits: NDArray[np.float64]
+    probabilities: NDArray[np.float64]
+    codes: NDArray[np.int64]
+    tolerance: float
+
+
+def _expected(model: LogisticCircuit, features: NDArray[Any]) -> _Expected:
+    logits = model.logits(features, precision="float64")
+    largest = float(np.abs(model.weights).sum(axis=1).max(initial=0)) + float(np.abs(model.bias).max())
+    tolerance = 1e-6 + ROUNDING_UNITS * float(np.finfo(np.float32).eps) * min(largest, 1e3)
+    return _Expected(logits, probabilities(logits, model.link), predicted_codes(logits), tolerance)
+
+
+def _compare(runtime: str, kind: str, model: LogisticCircuit, found: Outputs, expected: _Expected) -> Check:
+    classes = np.asarray(model.classes)
+    best = np.sort(expected.logits, axis=1)
+    margin = np.abs(best[:, 0]) if best.shape[1] == 1 else best[:, -1] - best[:, -2]
+    wrong = (np.asarray(found["label"]) != classes[expected.codes]) & (margin > 2 * expected.tolerance)
+    contribution_error = 0.0
+    if "contributions" in found:
+        codes = expected.codes if expected.logits.shape[1] > 1 else np.zeros(len(expected.codes), dtype=np.int64)
+        sums = found["contributions"].astype(np.float64).sum(axis=1)
+        logits = np.take_along_axis(expected.logits, codes[:, None], axis=1)[:, 0]
+        contribution_error = _error(sums[margin > 2 * expected.tolerance], logits[margin > 2 * expected.tolerance])
+    return Check(
+        runtime=runtime,
+        inputs=kind,
+        batch=len(expected.logits),
+        logit_error=_error(found["logits"], expected.logits),
+        probability_error=_error(found["probabilities"], expected.probabilities),
+        contribution_error=contribution_error,
+        label_errors=int(wrong.sum()),
+        tolerance=expected.tolerance,
+    )
+
+
+def _error(found: NDArray[Any], expected: NDArray[np.float64]) -> float:
+    if found.shape != expected.shape:
+        return float("inf")
+    error = np.abs(found.astype(np.float64) - expected)
+    return float(np.where(np.isnan(error), np.inf, error).max(initial=0))
+
+
+def _onnxruntime(model: onnx.ModelProto) -> Run:
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise MissingDependencyError("onnxruntime", "export", "the self-check of an export") from error
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    return lambda features: dict(zip(names, session.run(names, {"features": features}), strict=True))
+
+
+def _reference(model: onnx.ModelProto) -> Run:
+    from onnx.reference import ReferenceEvaluator
+
+    evaluator = ReferenceEvaluator(model)
+    names = [output.name for output in model.graph.output]
+
+    def run(features: NDArray[Any]) -> Outputs:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return dict(zip(names, evaluator.run(None, {"features": features}), strict=True))
+
+    return run
