@@ -1,5 +1,6 @@
 """The ASGI application: paths to endpoints. HTTP ends here; what an endpoint does is in the modules it calls."""
 
+import asyncio
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any, final
@@ -94,7 +95,9 @@ class _Endpoints:
             answer: dict[str, Any] = {"model_name": model.name, "model_version": model.version}
             if wanted.id is not None:
                 answer["id"] = wanted.id
-            answer["explanations"] = explain_rows(conditions, labels, contributions, top_k)
+            # sorting many contributions takes long enough to keep other requests waiting
+            rows = await asyncio.to_thread(explain_rows, conditions, labels, contributions, top_k)
+            answer["explanations"] = rows
         return respond(request, to_json(answer))
 
     async def invocations(self, request: Request) -> Response:

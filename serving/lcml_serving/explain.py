@@ -38,11 +38,10 @@ def explain_rows(
     are not shown.
     """
     rows = []
-    for label, row in zip(labels.tolist(), contributions.astype(np.float64), strict=True):
-        features, bias = row[:-1], float(row[-1])
-        order = np.argsort(-np.abs(features), kind="stable")[:top_k]
-        order = order[features[order] != 0]
-        logit = float(row.sum())
+    for label, row in zip(labels.tolist(), contributions, strict=True):
+        features, bias = row[:-1].astype(np.float64), float(row[-1])
+        order = _largest(np.abs(features), top_k)
+        logit = float(features.sum()) + bias
         shown = [
             {"index": int(index), "condition": conditions[index], "contribution": float(features[index])}
             for index in order
@@ -50,3 +49,12 @@ def explain_rows(
         rest = logit - bias - float(features[order].sum())
         rows.append({"label": label, "logit": logit, "bias": bias, "rest": rest, "contributions": shown})
     return rows
+
+
+def _largest(magnitudes: NDArray[np.float64], top_k: int) -> NDArray[np.intp]:
+    """Places of the `top_k` largest magnitudes above 0, largest first, equal ones in order."""
+    places = np.flatnonzero(magnitudes)  # few: most conditions of a circuit are false
+    if len(places) > top_k:
+        smallest = np.partition(magnitudes[places], -top_k)[-top_k]
+        places = places[magnitudes[places] >= smallest]
+    return places[np.argsort(-magnitudes[places], kind="stable")][:top_k]

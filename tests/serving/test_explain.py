@@ -42,6 +42,18 @@ def test_the_largest_magnitudes_come_first_and_ties_in_order() -> None:
     assert (row["label"], row["logit"], row["bias"], row["rest"]) == ("yes", 1.0, 1.0, 0.0)
 
 
+@pytest.mark.parametrize("top_k", [1, 7, 40, 1000])
+def test_the_selection_is_that_of_a_full_sort(top_k: int) -> None:
+    generator = np.random.default_rng(0)
+    contributions = np.round(generator.normal(size=(20, 101)) * generator.integers(0, 2, (20, 101)), 1)
+    names = [str(n) for n in range(101)]
+    for row, values in zip(explain_rows(names, np.zeros(20), contributions, top_k), contributions, strict=True):
+        ranked = sorted((n for n in range(100) if values[n]), key=lambda n: (-abs(values[n]), n))
+        assert [entry["index"] for entry in row["contributions"]] == ranked[:top_k]
+        shown = sum(entry["contribution"] for entry in row["contributions"])
+        assert row["bias"] + shown + row["rest"] == pytest.approx(values.sum())
+
+
 @pytest.mark.parametrize("top_k", [0, -1, 1.5, True, "3", None, "\ud800", [1]])
 def test_top_k_is_a_count(service: Running, top_k: Any) -> None:
     answer = service.post(EXPLAIN, infer_body(X, parameters={"top_k": top_k}))

@@ -17,7 +17,7 @@ CHECKS = [
     checks.response_schema_conformance,
 ]
 
-EXAMPLES = 12  # per operation
+EXAMPLES = 8  # per operation
 
 
 def _operations(running: Running) -> list[Any]:

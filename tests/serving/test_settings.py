@@ -1,5 +1,6 @@
 """Settings from flags and environment, and what the command says when they are wrong."""
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -9,7 +10,7 @@ import pytest
 
 import lcml_serving
 from lcml_serving.errors import SettingsError
-from lcml_serving.settings import Settings, parse_settings
+from lcml_serving.settings import Settings, flag, parse_settings
 from tests.serving.onnx_models import write_model
 
 
@@ -100,6 +101,17 @@ def test_the_package_needs_neither_lcml_nor_mlflow_and_turns_telemetry_off() -> 
     )
     environ = {key: value for key, value in os.environ.items() if key != "ORT_DISABLE_TELEMETRY"}
     subprocess.run([sys.executable, "-c", code], check=True, env=environ)
+
+
+def test_the_documentation_names_every_setting_and_its_default() -> None:
+    text = (Path(__file__).parents[2] / "docs/serving.md").read_text()
+    for field in dataclasses.fields(Settings):
+        if field.name in ("paths", "token", "token_file"):
+            continue
+        (row,) = (line for line in text.splitlines() if line.startswith(f"| `{flag(field.name)}` |"))
+        if field.default != "":
+            default = f"{field.default:g}" if isinstance(field.default, float) else str(field.default)
+            assert row.split("|")[2].split(",")[0].strip(" `") == default
 
 
 def test_the_version_is_the_distributions() -> None:
