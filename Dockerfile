@@ -4,7 +4,7 @@
 #   docker build -t lcml-train --target train .         `lcml train`
 #
 #   docker run --read-only -p 8000:8000 -v "$PWD/models:/models:ro" lcml-serving
-#   docker run -v "$PWD:/work" --user "$(id -u)" lcml-train DATA --option value
+#   docker run -v "$PWD:/home/lcml" --user "$(id -u)" lcml-train DATA --option value
 #
 # PIP_INDEX_URL and PIP_CERT reach pip during the build and stay out of the images.
 
@@ -27,11 +27,11 @@ COPY . /src
 RUN /opt/lcml/bin/pip install --no-cache-dir "/src[tracking,tables,export]"
 
 FROM ${BASE} AS train
-ENV PATH=/opt/lcml/bin:$PATH HOME=/work MPLCONFIGDIR=/tmp \
+ENV PATH=/opt/lcml/bin:$PATH HOME=/home/lcml MPLCONFIGDIR=/tmp \
     MLFLOW_DISABLE_TELEMETRY=true ORT_DISABLE_TELEMETRY=1 PYTHONUNBUFFERED=1
 COPY --from=build-train /opt/lcml /opt/lcml
-RUN mkdir -p /work && chown 65532:65532 /work
-WORKDIR /work
+RUN mkdir -p /home/lcml && chown 65532:65532 /home/lcml
+WORKDIR /home/lcml
 USER 65532:65532
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["lcml", "train"]
