@@ -1,0 +1,225 @@
+"""Logistic circuits as a scikit-learn classifier, for pipelines, cross-validation and searches."""
+
+import dataclasses
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from lcml import __version__
+from lcml.backend import BackendName, Precision, get_backend
+from lcml.config import VtreeKind
+from lcml.data.stratify import apportion, draw
+from lcml.encoder import EncoderKind, fit_encoder
+from lcml.errors import DataError, SettingsError
+from lcml.learner import EncodedSet, Learner
+from lcml.model import FloatArray, Link, LogisticCircuit, predicted_codes, probabilities
+from lcml.preparation import choose_vtree
+from lcml.scoring import Criterion
+from lcml.settings import LearnSettings, Metric, SolverName
+from lcml.vtree import Vtree
+
+_DEFAULT = LearnSettings()
+_VALID_FRACTION = 0.1
+_SETTINGS = tuple(field.name for field in dataclasses.fields(LearnSettings))
+
+
+class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """Learns a logistic circuit from dense numeric features (n_examples, n_features) and labels (n_examples,).
+
+    encoder, divisor: as `lcml.encoder.fit_encoder` takes them; vtree: a kind, or a `Vtree` over the features;
+    image_shape: (height, width) where the features are the pixels of an image, row by row; valid_fraction: share of
+    each class set aside to choose the model by (0: the training examples choose); backend; all others: `LearnSettings`.
+
+    After fit: classes_, n_features_in_, feature_names_in_ (for a data frame), and `model_`, a `LogisticCircuit` over
+    the classes as whole numbers or text. Example weights count in fitting and in choosing splits; examples of weight 0
+    are left out. They do not stand for repeated examples: what is set aside for validation is drawn without them.
+    """
+
+    def __init__(
+        self,
+        *,
+        encoder: EncoderKind = "scale",
+        divisor: float | None = None,
+        vtree: VtreeKind | Vtree = "auto",
+        image_shape: tuple[int, int] | None = None,
+        valid_fraction: float = _VALID_FRACTION,
+        backend: BackendName = "auto",
+        link: Link = _DEFAULT.link,
+        literal_weights: bool = _DEFAULT.literal_weights,
+        criterion: Criterion = _DEFAULT.criterion,
+        depth: int = _DEFAULT.depth,
+        growth: float = _DEFAULT.growth,
+        minimum_support: float = _DEFAULT.minimum_support,
+        score_examples: int = _DEFAULT.score_examples,
+        rounds: int = _DEFAULT.rounds,
+        max_elements: int | None = _DEFAULT.max_elements,
+        max_parameters: int | None = _DEFAULT.max_parameters,
+        time_limit: float | None = _DEFAULT.time_limit,
+        metric: Metric = _DEFAULT.metric,
+        patience: int = _DEFAULT.patience,
+        l2: float = _DEFAULT.l2,
+        l2_path: tuple[float, ...] = _DEFAULT.l2_path,
+        solver: SolverName = _DEFAULT.solver,
+        round_iterations: int = _DEFAULT.round_iterations,
+        final_iterations: int = _DEFAULT.final_iterations,
+        tolerance: float = _DEFAULT.tolerance,
+        precision: Precision = _DEFAULT.precision,
+        memory_budget: int | None = _DEFAULT.memory_budget,
+        seed: int = _DEFAULT.seed,
+    ) -> None:
+        self.encoder = encoder
+        self.divisor = divisor
+        self.vtree = vtree
+        self.image_shape = image_shape
+        self.valid_fraction = valid_fraction
+        self.backend = backend
+        self.link = link
+        self.literal_weights = literal_weights
+        self.criterion = criterion
+        self.depth = depth
+        self.growth = growth
+        self.minimum_support = minimum_support
+        self.score_examples = score_examples
+        self.rounds = rounds
+        self.max_elements = max_elements
+        self.max_parameters = max_parameters
+        self.time_limit = time_limit
+        self.metric = metric
+        self.patience = patience
+        self.l2 = l2
+        self.l2_path = l2_path
+        self.solver = solver
+        self.round_iterations = round_iterations
+        self.final_iterations = final_iterations
+        self.tolerance = tolerance
+        self.precision = precision
+        self.memory_budget = memory_budget
+        self.seed = seed
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn. Raises DataError or SettingsError, both ValueErrors, and ValueError as scikit-learn's checks do."""
+        features, labels = validate_data(self, X, y, dtype="numeric")
+        check_classification_targets(labels)
+        weights = _example_weights(sample_weight, len(labels))
+        kept = slice(None) if weights is None else weights > 0
+        features, labels = features[kept], labels[kept]
+        weights = None if weights is None else weights[kept]
+        self.classes_, codes = np.unique(labels, return_inverse=True)
+        codes = codes.astype(np.int64)
+        if len(self.classes_) < 2:
+            raise DataError("the labels are all of one class; give examples of at least two classes")
+        self.model_ = self._learn(features, codes, weights)
+        return self
+
+    def decision_function(self, X: ArrayLike) -> FloatArray:
+        """Logits: (n_examples, n_classes), or for two classes (n_examples,), above 0 for the second class."""
+        logits = self._logits(X)
+        if logits.shape[1] == 1:
+            return logits[:, 0]
+        return logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """(n_examples,) the most probable class of every example."""
+        codes = predicted_codes(self._logits(X))
+        predicted: NDArray[Any] = self.classes_[codes]
+        return predicted
+
+    def predict_proba(self, X: ArrayLike) -> FloatArray:
+        """(n_examples, n_classes) probabilities, columns in the order of classes_."""
+        return probabilities(self._logits(X), self.link)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        if "model_" in state:  # without what it compiled for a backend, which belongs to this process
+            state = {**state, "model_": dataclasses.replace(state["model_"])}
+        return state
+
+    def _logits(self, X: ArrayLike) -> FloatArray:
+        check_is_fitted(self)
+        features = validate_data(self, X, reset=False, dtype="numeric")
+        return self.model_.logits(features, get_backend(self.backend), "float64")
+
+    def _learn(self, features: NDArray[Any], codes: NDArray[np.int64], weights: FloatArray | None) -> LogisticCircuit:
+        settings = LearnSettings(**{name: getattr(self, name) for name in _SETTINGS})
+        rest, aside = self._set_aside(codes)
+        shared = self.image_shape is not None and self.encoder == "scale"
+        encoder = fit_encoder(self.encoder, features[rest], self.divisor, shared=shared)
+        train, valid = (EncodedSet(encoder.encode(features[rows]), codes[rows]) for rows in (rest, aside))
+        if weights is not None:
+            train = dataclasses.replace(train, weights=weights[rest])
+        learner = Learner(
+            self._choose_vtree(train.values), train, valid, len(self.classes_), settings, get_backend(self.backend)
+        )
+        for _report in (*learner.grow(), *learner.refine()):
+            pass
+        circuit, best = learner.best()
+        n_literals = circuit.n_literals if settings.literal_weights else 0
+        return LogisticCircuit(
+            circuit=circuit,
+            encoder=encoder,
+            classes=_model_classes(self.classes_),
+            element_weights=best.parameters.weights[:, n_literals:],
+            literal_weights=best.parameters.weights[:, :n_literals] if settings.literal_weights else None,
+            bias=best.parameters.bias,
+            link=settings.link,
+            provenance={
+                "settings": settings.as_dict(),
+                "data": {"feature_names": [str(name) for name in getattr(self, "feature_names_in_", ())] or None},
+                "versions": {"lcml": __version__, "scikit-learn": version("scikit-learn")},
+            },
+        )
+
+    def _set_aside(self, codes: NDArray[np.int64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Rows to fit by and rows to choose by; all rows for both where none can be spared."""
+        if not 0 <= self.valid_fraction < 1:
+            raise SettingsError(f"valid_fraction: expected at least 0 and below 1, found {self.valid_fraction}")
+        every = np.arange(len(codes))
+        if self.valid_fraction == 0:
+            return every, every
+        n_aside = apportion(np.bincount(codes), self.valid_fraction, least=1, leave=1)
+        rest, aside = draw(codes, n_aside, np.random.default_rng(self.seed))
+        return (rest, aside) if len(aside) else (every, every)
+
+    def _choose_vtree(self, values: NDArray[np.floating]) -> Vtree:
+        shape = self.image_shape
+        if shape is not None and shape[0] * shape[1] != values.shape[1]:
+            raise SettingsError(
+                f"image_shape: expected height x width = {values.shape[1]}, the number of features, found {shape}"
+            )
+        if not isinstance(self.vtree, Vtree):
+            return choose_vtree(self.vtree, shape, values, seed=self.seed)
+        if self.vtree.n_variables != values.shape[1]:
+            raise SettingsError(
+                f"vtree: expected one over the {values.shape[1]} features, found one over {self.vtree.n_variables}"
+            )
+        return self.vtree
+
+
+def _example_weights(weights: ArrayLike | None, n_examples: int) -> FloatArray | None:
+    """The weights as (n_examples,) numbers of 0 or more."""
+    if weights is None:
+        return None
+    array = np.asarray(weights, dtype=np.float64)
+    if array.shape != (n_examples,) or not np.all(np.isfinite(array)) or np.any(array < 0):
+        raise DataError(
+            f"sample_weight: expected {n_examples} finite numbers of 0 or more, found an array of shape {array.shape}"
+        )
+    if not np.any(array > 0):
+        raise DataError(
+            "sample_weight: all weights are zero; give at least one example of every class a positive weight"
+        )
+    return array
+
+
+def _model_classes(classes: Sequence[Any] | NDArray[Any]) -> tuple[int, ...] | tuple[str, ...]:
+    """The classes as a model keeps them: whole numbers where they are some, else text."""
+    values = np.asarray(classes)
+    if values.dtype.kind in "iu" or (values.dtype.kind == "f" and np.all(values == np.floor(values))):
+        return tuple(int(value) for value in values)
+    return tuple(str(value) for value in values)

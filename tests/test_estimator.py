@@ -1,0 +1,152 @@
+"""The classifier among scikit-learn's own tools."""
+
+import dataclasses
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris
+from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
+
+from lcml import LogisticCircuitClassifier, load_model, save_model
+from lcml.errors import DataError, SettingsError
+from lcml.settings import LearnSettings
+from lcml.vtree import balanced
+
+FAST: dict[str, Any] = {"rounds": 2, "l2_path": (1e-3,), "backend": "numpy"}
+
+INAPPLICABLE = {
+    "check_sample_weight_equivalence_on_dense_data": "the validation examples are drawn without the weights, so that a "
+    "weight of 2 is not the same as an example that is there twice",
+    "check_fit2d_1feature": "splits over a single variable are not scored yet",
+}
+
+
+def test_scikit_learn_checks() -> None:
+    """All of check_estimator but INAPPLICABLE and what scikit-learn itself skips."""
+    results = check_estimator(
+        LogisticCircuitClassifier(**{**FAST, "rounds": 1}),
+        expected_failed_checks=INAPPLICABLE,
+        on_fail=None,
+        on_skip=None,
+    )
+    failed = {result["check_name"]: result["exception"] for result in results if result["status"] == "failed"}
+    assert failed == {}
+    assert sum(result["status"] == "passed" for result in results) > 40
+
+
+def test_parameters_are_those_of_learning_with_their_defaults() -> None:
+    parameters = LogisticCircuitClassifier().get_params()
+    settings = dataclasses.asdict(LearnSettings())
+    assert {name: parameters[name] for name in settings} == settings
+    others = {"encoder", "divisor", "vtree", "image_shape", "valid_fraction", "backend"}
+    assert set(parameters) - set(settings) == others
+
+
+def test_it_learns_digits() -> None:
+    x, y = load_digits(return_X_y=True)
+    x_train, x_test, y_train, y_test = train_test_split(x, y, random_state=0, stratify=y)
+    classifier = LogisticCircuitClassifier(image_shape=(8, 8), **FAST).fit(x_train, y_train)
+    assert classifier.score(x_test, y_test) > 0.95  # scikit-learn's LogisticRegression reaches 0.956 here
+    assert classifier.model_.classes == tuple(range(10))
+    np.testing.assert_array_equal(classifier.model_.predict(x_test), classifier.predict(x_test))
+
+
+def test_two_classes_with_names_and_their_decision() -> None:
+    data = load_breast_cancer()
+    y = data.target_names[data.target]
+    for link in ("sigmoid", "softmax"):
+        classifier = LogisticCircuitClassifier(link=link, **FAST).fit(data.data, y)
+        assert classifier.classes_.tolist() == ["benign", "malignant"]
+        decision, chance = classifier.decision_function(data.data), classifier.predict_proba(data.data)
+        assert decision.shape == (len(y),)
+        np.testing.assert_array_equal(classifier.predict(data.data) == "malignant", decision > 0)
+        np.testing.assert_allclose(chance[:, 1], 1 / (1 + np.exp(-decision)), atol=1e-12)
+
+
+def test_pipelines_searches_and_clones() -> None:
+    x, y = load_iris(return_X_y=True)
+    pipeline = make_pipeline(StandardScaler(), LogisticCircuitClassifier(**FAST))
+    assert cross_val_score(pipeline, x, y, cv=3).mean() > 0.9
+    search = GridSearchCV(pipeline, {"logisticcircuitclassifier__encoder": ["boolean", "scale"]}, cv=2).fit(x, y)
+    assert search.best_params_ == {"logisticcircuitclassifier__encoder": "scale"}
+    assert search.best_estimator_.score(x, y) > 0.9
+    again = clone(search.best_estimator_)
+    assert not hasattr(again[-1], "model_")
+
+
+def test_the_same_seed_gives_the_same_model_and_pickles() -> None:
+    x, y = load_iris(return_X_y=True)
+    first, second = (LogisticCircuitClassifier(**FAST).fit(x, y) for _ in range(2))
+    expected = first.predict_proba(x)
+    np.testing.assert_array_equal(second.predict_proba(x), expected)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(first)).predict_proba(x), expected)
+
+
+def test_its_model_is_one_to_save(tmp_path: Any) -> None:
+    pandas = pytest.importorskip("pandas")
+    x, y = load_iris(return_X_y=True)
+    frame = pandas.DataFrame(x, columns=["sepal l", "sepal w", "petal l", "petal w"])
+    classifier = LogisticCircuitClassifier(vtree=balanced(4), **FAST).fit(frame, y)
+    save_model(classifier.model_, tmp_path / "iris.lcml")
+    loaded = load_model(tmp_path / "iris.lcml")
+    np.testing.assert_array_equal(loaded.predict(x), classifier.predict(frame))
+    assert loaded.provenance["data"]["feature_names"] == ["sepal l", "sepal w", "petal l", "petal w"]
+
+
+def test_weights_of_zero_leave_examples_out() -> None:
+    x, y = load_iris(return_X_y=True)
+    kept = np.arange(len(y)) % 3 != 0
+    weighted = LogisticCircuitClassifier(**FAST).fit(x, y, sample_weight=kept.astype(float))
+    without = LogisticCircuitClassifier(**FAST).fit(x[kept], y[kept], sample_weight=np.ones(kept.sum()))
+    np.testing.assert_array_equal(weighted.predict_proba(x), without.predict_proba(x))
+
+
+def test_weights_count() -> None:
+    """One binary feature that says nothing: the probability of a class is its share of the weights."""
+    x, y = np.tile([0.0, 1.0, 0.0, 1.0], 50)[:, None] * [1, 1], np.repeat([0, 1], 100)
+    classifier = LogisticCircuitClassifier(valid_fraction=0, rounds=0, l2=0, l2_path=(0.0,), backend="numpy")
+    classifier.fit(x, y, sample_weight=np.where(y == 1, 3.0, 1.0))
+    np.testing.assert_allclose(classifier.predict_proba(x)[:, 1], 0.75, atol=1e-3)
+
+
+def iris() -> tuple[NDArray[Any], NDArray[Any]]:
+    x, y = load_iris(return_X_y=True)
+    return x, y
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error", "message"),
+    [
+        ({"valid_fraction": 1.0}, SettingsError, "valid_fraction: expected at least 0 and below 1, found 1.0"),
+        ({"image_shape": (2, 3)}, SettingsError, "image_shape: expected height x width = 4"),
+        ({"vtree": balanced(5)}, SettingsError, "vtree: expected one over the 4 features, found one over 5"),
+        ({"vtree": "grid"}, DataError, "the vtree grid"),
+        ({"encoder": "divide"}, SettingsError, "divisor"),
+        ({"rounds": -1}, SettingsError, "rounds: expected a number of at least 0, found -1"),
+    ],
+)
+def test_wrong_parameters(parameters: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        LogisticCircuitClassifier(**{**FAST, **parameters}).fit(*iris())
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        (np.ones(3), r"expected 150 finite numbers of 0 or more, found an array of shape \(3,\)"),
+        (np.full(150, np.nan), "finite numbers"),
+        (-np.ones(150), "0 or more"),
+        (np.zeros(150), "all weights are zero"),
+        (np.arange(150) < 50, "all of one class"),
+    ],
+)
+def test_wrong_weights(weights: NDArray[Any], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        LogisticCircuitClassifier(**FAST).fit(*iris(), sample_weight=weights)
