@@ -1,4 +1,4 @@
-"""The command line: one module per command, light to import: what is heavy is imported when it runs."""
+"""The command line: one module per command, imported when it is asked for, so that `lcml --version` imports little."""
 
 import importlib
 from typing import Annotated, Any
@@ -8,11 +8,24 @@ import typer
 from lcml import __version__
 from lcml.errors import LcmlError
 
+COMMANDS = ("train", "evaluate", "predict", "explain", "inspect", "runs", "convert")
+"""Command NAME is the function NAME of the module lcml.cli.NAME; in the order of the help."""
+
 
 class _Group(typer.core.TyperGroup):
-    """Turns the errors of lcml into one line on stderr and exit code 2."""
+    """Imports commands on demand; turns the errors of lcml into one line on stderr and exit code 2."""
 
-    def invoke(self, ctx: typer.Context) -> Any:
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in COMMANDS:
+            return None
+        single = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)
+        single.command(cmd_name)(getattr(importlib.import_module(f"lcml.cli.{cmd_name}"), cmd_name))
+        return typer.main.get_command(single)
+
+    def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except LcmlError as error:
@@ -41,11 +54,6 @@ def _options(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None: ...
-
-
-for _command in ("train", "evaluate", "predict", "inspect", "runs", "convert"):
-    _function = getattr(importlib.import_module(f"lcml.cli.{_command}"), _command)
-    app.command(_command)(_function)
 
 
 def main() -> None:

@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from lcml.backend import BackendName
+
 DATA_PANEL = "Data"
 
 TargetOption = Annotated[
@@ -23,10 +25,7 @@ DataDirOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else there.")]
 
-BackendOption = Annotated[
-    str,
-    typer.Option(metavar="NAME", help="Where to compute: auto, numpy or cupy (auto: a CUDA device where one answers)."),
-]
+BackendOption = Annotated[BackendName, typer.Option(help="Where to compute; auto: cupy where a CUDA device answers.")]
 TrackingUriOption = Annotated[
     str | None,
     typer.Option(

@@ -1,9 +1,60 @@
 """`lcml convert`."""
 
+from typing import Annotated
+
 import typer
 
 
-def convert() -> None:
-    """Not written yet."""
-    typer.echo("not written yet", err=True)
-    raise typer.Exit(2)
+def convert(
+    source: Annotated[str, typer.Argument(metavar="INPUT", help="A .circuit or .lcml file.", show_default=False)],
+    output: Annotated[
+        str,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="The file to write: .lcml or .circuit.", show_default=False
+        ),
+    ],
+    vtree: Annotated[str | None, typer.Option(metavar="FILE", help="The vtree of a .circuit to read.")] = None,
+    scale: Annotated[
+        float | None, typer.Option(metavar="S", help="The model divides raw features by this (255 for pixels).")
+    ] = None,
+    classes: Annotated[
+        str | None, typer.Option(metavar="A,B,...", help="The classes of a .circuit to read; by default 0, 1, ...")
+    ] = None,
+    vtree_out: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Where the vtree of a model goes; by default beside the output.")
+    ] = None,
+) -> None:
+    """Convert between a model file and the text formats of the paper's authors.
+
+    To a model: lcml convert mnist.circuit --vtree balanced.vtree --scale 255 -o mnist.lcml
+
+    And back: lcml convert mnist.lcml -o mnist.circuit --vtree-out mnist.vtree
+    """
+    from lcml.formats import convert as convert_file
+
+    model = convert_file(
+        source,
+        output,
+        vtree=vtree,
+        vtree_out=vtree_out,
+        scale=scale,
+        classes=None if classes is None else _split(classes),
+    )
+    circuit = model.circuit
+    typer.echo(
+        f"{output}: {circuit.n_variables} variables, {len(model.classes)} classes, {circuit.n_or_gates} or gates, "
+        f"{circuit.n_elements} elements, {model.n_parameters} parameters"
+    )
+
+
+def _split(classes: str) -> tuple[int, ...] | tuple[str, ...]:
+    """Whole numbers where all are; SettingsError for an empty or repeated name."""
+    from lcml.errors import SettingsError
+
+    names = [name.strip() for name in classes.split(",")]
+    if not all(names) or len(set(names)) < len(names):
+        raise SettingsError(f"classes: expected distinct names with commas between them, found {classes!r}")
+    try:
+        return tuple(int(name) for name in names)
+    except ValueError:
+        return tuple(names)

@@ -1,9 +1,97 @@
 """`lcml evaluate`."""
 
+from time import monotonic
+from typing import TYPE_CHECKING, Annotated
+
 import typer
 
+from lcml.cli.common import (
+    BackendOption,
+    DataArgument,
+    DataDirOption,
+    JsonOption,
+    ModelArgument,
+    TargetOption,
+    peak_memory_mb,
+    print_json,
+    print_table,
+)
 
-def evaluate() -> None:
-    """Not written yet."""
-    typer.echo("not written yet", err=True)
-    raise typer.Exit(2)
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_MOST_CLASSES = 50
+"""A table with a line per class is printed for up to so many."""
+
+
+def evaluate(
+    model: ModelArgument,
+    data: DataArgument,
+    target: TargetOption = None,
+    data_dir: DataDirOption = None,
+    split: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PART",
+            help="train, valid or test: that part of the training's division of these data. By default the test part "
+            "of a named set or of a set with test examples of its own, all of any other file.",
+        ),
+    ] = None,
+    json: JsonOption = False,
+    backend: BackendOption = "auto",
+) -> None:
+    """Measure a model: accuracy, macro F1 and log-loss on the test examples of a set, or on a whole file."""
+    from lcml.backend import get_backend
+    from lcml.cli.inputs import read_examples
+    from lcml.formats import load_model
+    from lcml.metrics import confusion_matrix, quality
+    from lcml.model import predicted_codes
+
+    started = monotonic()
+    device = get_backend(backend)
+    loaded = load_model(model)
+    examples = read_examples(loaded, data, target=target, data_dir=data_dir, split=split)
+    logits = loaded.logits(examples.features, device)
+    measured = quality(logits, examples.labels, len(loaded.classes), loaded.link)
+    seconds = monotonic() - started
+    part = split or "test"
+    if json:
+        return print_json(
+            {
+                "data": data,
+                "split": split,
+                f"n_{part}": len(examples),
+                "n_variables": loaded.circuit.n_variables,
+                "n_classes": len(loaded.classes),
+                "n_elements": loaded.circuit.n_elements,
+                "n_or_gates": loaded.circuit.n_or_gates,
+                "n_parameters": loaded.n_parameters,
+                f"{part}_accuracy": measured.accuracy,
+                f"{part}_f1_macro": measured.f1_macro,
+                f"{part}_log_loss": measured.log_loss,
+                "seconds": seconds,
+                "peak_memory_mb": peak_memory_mb(),
+                "backend": device.name,
+                "device": device.device,
+                "model_path": model,
+            }
+        )
+    typer.echo(
+        f"{model} on {data}: {measured.accuracy:.2%} of {len(examples)} examples right, "
+        f"macro F1 {measured.f1_macro:.4f}, log-loss {measured.log_loss:.4f}, {seconds:.1f} s on {device.device}"
+    )
+    if len(loaded.classes) <= _MOST_CLASSES:
+        counts = confusion_matrix(predicted_codes(logits), examples.labels, len(loaded.classes))
+        _print_classes(loaded.classes, counts)
+    return None
+
+
+def _print_classes(classes: tuple[int | str, ...], counts: "NDArray[np.int64]") -> None:
+    """A line per class: precision TP / predicted, recall TP / examples; empty where there is none."""
+    rows = []
+    for k, name in enumerate(classes):
+        right, predicted, present = int(counts[k, k]), int(counts[:, k].sum()), int(counts[k].sum())
+        precision, recall = (right / total if total else None for total in (predicted, present))
+        rows.append((str(name), precision, recall, present))
+    print_table(("class", "precision", "recall", "examples"), rows)

@@ -1,9 +1,68 @@
 """`lcml predict`."""
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
 import typer
 
+from lcml.cli.common import BackendOption, DataArgument, DataDirOption, ModelArgument, TargetOption
 
-def predict() -> None:
-    """Not written yet."""
-    typer.echo("not written yet", err=True)
-    raise typer.Exit(2)
+if TYPE_CHECKING:
+    from lcml.model import FloatArray, LogisticCircuit
+
+
+def predict(
+    model: ModelArgument,
+    data: DataArgument,
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", metavar="FILE.csv", help="Where to write; by default stdout.")
+    ] = None,
+    proba: Annotated[
+        bool, typer.Option("--proba/--no-proba", help="Whether to add a column of probabilities per class.")
+    ] = True,
+    target: TargetOption = None,
+    data_dir: DataDirOption = None,
+    backend: BackendOption = "auto",
+) -> None:
+    """Predict: a CSV line per example, in the order of the data, with the label and the probability of every class.
+
+    The data need no labels. Of a named set, or one with test examples of its own, the test examples are predicted.
+    """
+    from lcml.backend import get_backend
+    from lcml.cli.inputs import read_examples
+    from lcml.files import atomic_writer
+    from lcml.formats import load_model
+
+    device = get_backend(backend)
+    loaded = load_model(model)
+    examples = read_examples(loaded, data, target=target, data_dir=data_dir, require_labels=False)
+    lines = _lines(loaded, loaded.logits(examples.features, device), proba)
+    if output is None:
+        for line in lines:
+            typer.echo(line, nl=False)
+    else:
+        with atomic_writer(output) as file:
+            file.writelines(line.encode() for line in lines)
+
+
+def _lines(model: "LogisticCircuit", logits: "FloatArray", proba: bool) -> Iterator[str]:
+    """CSV: a header, then a line per example; probabilities in the shortest form that reads back exactly."""
+    import csv
+    import io
+
+    from lcml.model import predicted_codes, probabilities
+
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+
+    def line(values: list[object]) -> str:
+        writer.writerow(values)
+        text = buffer.getvalue()
+        buffer.seek(0)
+        buffer.truncate()
+        return text
+
+    yield line(["label", *(f"probability_{name}" for name in model.classes if proba)])
+    rows = probabilities(logits, model.link).tolist()
+    for code, row in zip(predicted_codes(logits).tolist(), rows, strict=True):
+        yield line([model.classes[code], *(row if proba else ())])

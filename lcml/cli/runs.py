@@ -1,9 +1,139 @@
 """`lcml runs`."""
 
+import dataclasses
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
 import typer
 
+from lcml.cli.common import JsonOption, TrackingUriOption, print_json, print_table
 
-def runs() -> None:
-    """Not written yet."""
-    typer.echo("not written yet", err=True)
-    raise typer.Exit(2)
+if TYPE_CHECKING:
+    from lcml.tracking import RunSummary
+
+_LIMIT = 20
+_ID_LENGTH = 8
+_SMALLER_IS_BETTER = ("loss", "seconds", "n_")
+
+
+def runs(
+    experiment: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The experiment to list; by default lcml.")
+    ] = None,
+    tracking_uri: TrackingUriOption = None,
+    sort: Annotated[
+        str | None,
+        typer.Option(
+            metavar="METRIC",
+            help="Put the best run first by this metric (small losses, seconds and counts, large others); "
+            "by default the newest.",
+        ),
+    ] = None,
+    limit: Annotated[int, typer.Option(metavar="N", min=1, help="How many runs to show.")] = _LIMIT,
+    json: JsonOption = False,
+    close_stale: Annotated[
+        bool,
+        typer.Option("--close-stale", help="Instead: set to KILLED the runs whose process has died on this machine."),
+    ] = False,
+    replay: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="SPOOL",
+            help="Instead: send what an outage of the tracking server left in this spool, or in all of a directory, "
+            "and delete it.",
+        ),
+    ] = None,
+) -> None:
+    """Compare recorded runs in a table."""
+    from lcml.tracking import DEFAULT_EXPERIMENT, DEFAULT_URI, list_runs
+
+    uri, name = tracking_uri or DEFAULT_URI, experiment or DEFAULT_EXPERIMENT
+    if close_stale:
+        return _close_stale(uri, name, json)
+    if replay is not None:
+        return _replay(replay, tracking_uri, json)
+    found = list_runs(uri, name, limit=None if sort else limit)
+    if sort:
+        found = _best_first(found, sort)[:limit]
+    rows = [_row(run) for run in found]
+    columns = list(rows[0]) if rows else ["name"]
+    if sort and sort not in columns:
+        columns.append(sort)
+        for row, run in zip(rows, found, strict=True):
+            row[sort] = _finite(run.metrics.get(sort))
+    if json:
+        return print_json({"runs": rows})
+    for row in rows:
+        row["run_id"] = row["run_id"][:_ID_LENGTH]
+    print_table(columns, [[row[column] for column in columns] for row in rows])
+    return None
+
+
+def _close_stale(uri: str, experiment: str, json: bool) -> None:
+    from lcml.tracking import close_stale_runs
+
+    closed = close_stale_runs(uri, experiment)
+    if json:
+        return print_json({"closed": [run.run_id for run in closed]})
+    for run in closed:
+        typer.echo(f"closed run {run.run_id} ({run.name})")
+    if not closed:
+        typer.echo("no run is stale")
+    return None
+
+
+def _replay(spool: Path, uri: str | None, json: bool) -> None:
+    from lcml.tracking import replay
+
+    sent = replay(spool, uri)
+    if json:
+        return print_json({"sent": [{**dataclasses.asdict(one), "spool": str(one.spool)} for one in sent]})
+    for one in sent:
+        typer.echo(f"run {one.run_id} ({one.status}): {one.n_metrics} metrics and {one.n_artifacts} files sent")
+    if not sent:
+        typer.echo(f"{spool} holds nothing to send")
+    return None
+
+
+def _row(run: "RunSummary") -> dict[str, Any]:
+    """What the table shows of a run; None where it does not know."""
+    seed = run.params.get("seed", "")
+    figures = {name: _finite(value) for name, value in run.metrics.items()}
+    seconds = figures.get("seconds")
+    return {
+        "name": run.name,
+        "run_id": run.run_id,
+        "status": run.status,
+        "data": run.params.get("data"),
+        "parameters": _whole(figures.get("n_parameters")),
+        "elements": _whole(figures.get("n_elements")),
+        "valid_accuracy": figures.get("valid_accuracy"),
+        "test_accuracy": figures.get("test_accuracy"),
+        "seconds": run.seconds if seconds is None else seconds,
+        "seed": int(seed) if seed.isdecimal() else None,
+    }
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else int(value)
+
+
+def _best_first(runs: "list[RunSummary]", metric: str) -> "list[RunSummary]":
+    """Runs without the metric come last. Raises SettingsError where none has it."""
+    from lcml.errors import SettingsError
+
+    known = sorted({name for run in runs for name in run.metrics})
+    if metric not in known:
+        raise SettingsError(f"no run has the metric {metric!r}; they have {', '.join(known) or 'none'}")
+    sign = 1 if any(part in metric for part in _SMALLER_IS_BETTER) else -1
+
+    def key(run: "RunSummary") -> tuple[bool, float]:
+        value = run.metrics.get(metric, math.nan)
+        return math.isnan(value), 0.0 if math.isnan(value) else sign * value
+
+    return sorted(runs, key=key)

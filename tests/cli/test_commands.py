@@ -1,0 +1,322 @@
+"""The commands that use a model: evaluate, predict, explain, inspect, convert."""
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris
+from sklearn.metrics import accuracy_score, f1_score, log_loss
+from typer.testing import CliRunner, Result
+
+from lcml import LogisticCircuit, load_model, save_model
+from lcml.circuit import initial_circuit
+from lcml.cli import app
+from lcml.data import load_splits
+from lcml.encoder import ScaleEncoder
+from lcml.splits import Split, apply_splits
+from lcml.vtree import balanced
+
+NAMES = ("sepal length (cm)", "sepal width (cm)", "petal length (cm)", "petal width (cm)")
+DIVISION = {"seed": 3, "valid_fraction": 0.25, "test_fraction": 0.4, "train_fraction": 0.5}
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def output(*arguments: object) -> str:
+    result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def refused(*arguments: object) -> str:
+    """The one line of a command that fails with exit code 2 and no output."""
+    result = run(*arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("Error: ")
+    return line
+
+
+@pytest.fixture(scope="module")
+def model() -> LogisticCircuit:
+    """Petals grow from setosa to virginica: weights that say so, by hand, on a circuit with one split."""
+    circuit = apply_splits(initial_circuit(balanced(4)), [Split(8, 2)]).circuit
+    literals = np.zeros((3, 8))
+    literals[0, [6, 7]], literals[2, [2, 3]] = 8.0, 7.0
+    elements = np.random.default_rng(0).normal(scale=0.1, size=(3, circuit.n_elements))
+    splits = load_splits("iris", **DIVISION)  # type: ignore[arg-type]
+    low, high = load_iris().data.min(axis=0), load_iris().data.max(axis=0)
+    data = {**DIVISION, "name": "iris", "target": None, "fingerprint": splits.fingerprint, "feature_names": list(NAMES)}
+    return LogisticCircuit(
+        circuit=circuit,
+        encoder=ScaleEncoder(low, high),
+        classes=splits.classes,  # type: ignore[arg-type]
+        element_weights=elements,
+        literal_weights=literals,
+        bias=np.array([-10.0, 2.0, -8.0]),
+        link="softmax",
+        provenance={"data": data, "seed": 3},
+    )
+
+
+@pytest.fixture
+def model_path(model: LogisticCircuit, tmp_path: Path) -> Path:
+    save_model(model, tmp_path / "iris.lcml")
+    return tmp_path / "iris.lcml"
+
+
+def table(path: Path, rows: list[list[object]], names: tuple[str, ...] = NAMES) -> Path:
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([names, *rows])
+    return path
+
+
+def test_evaluate_measures_the_test_part_of_the_training(model: LogisticCircuit, model_path: Path) -> None:
+    found = json.loads(output("evaluate", model_path, "iris", "--json", "--backend", "numpy"))
+    test = load_splits("iris", **DIVISION).test  # type: ignore[arg-type]
+    chances, codes = model.predict_proba(test.features), test.labels
+    assert len(test) == 60
+    predicted = chances.argmax(axis=1)
+    expected = {
+        "data": "iris",
+        "split": None,
+        "n_test": 60,
+        "n_variables": 4,
+        "n_classes": 3,
+        "n_elements": model.circuit.n_elements,
+        "n_or_gates": model.circuit.n_or_gates,
+        "n_parameters": 3 * (model.circuit.n_elements + 8 + 1),
+        "test_accuracy": pytest.approx(accuracy_score(codes, predicted)),
+        "test_f1_macro": pytest.approx(f1_score(codes, predicted, average="macro")),
+        "test_log_loss": pytest.approx(log_loss(codes, chances)),
+        "backend": "numpy",
+        "device": "cpu",
+        "model_path": str(model_path),
+    }
+    assert {key: found[key] for key in expected} == expected
+    assert set(found) - set(expected) == {"seconds", "peak_memory_mb"}
+    assert found["test_accuracy"] > 0.8
+
+
+def test_evaluate_measures_another_part_of_the_training(model: LogisticCircuit, model_path: Path) -> None:
+    found = json.loads(output("evaluate", model_path, "iris", "--json", "--split", "valid"))
+    valid = load_splits("iris", **DIVISION).valid  # type: ignore[arg-type]
+    assert found["n_valid"] == len(valid) == 11
+    assert found["valid_accuracy"] == pytest.approx((model.predict(valid.features) == _names(valid.labels)).mean())
+    assert "test_accuracy" not in found
+
+
+def _names(codes: Any) -> Any:
+    return load_iris().target_names[codes]
+
+
+def test_evaluate_measures_a_whole_file(model: LogisticCircuit, model_path: Path, tmp_path: Path) -> None:
+    iris = load_iris()
+    rows = [[*row, name] for row, name in zip(iris.data, iris.target_names[iris.target], strict=True)]
+    path = table(tmp_path / "all.csv", rows, (*NAMES, "species"))
+    found = json.loads(output("evaluate", model_path, path, "--target", "species", "--json"))
+    assert found["n_test"] == 150
+    assert found["test_accuracy"] == (model.predict(iris.data) == iris.target_names[iris.target]).mean()
+
+
+def test_evaluate_prints_precision_and_recall(model: LogisticCircuit, model_path: Path, tmp_path: Path) -> None:
+    """Six flowers of setosa and versicolor: what is printed for a class, counted by hand."""
+    iris = load_iris()
+    rows = [[*row, name] for row, name in zip(iris.data[:6], ["setosa"] * 4 + ["versicolor"] * 2, strict=True)]
+    assert model.predict(iris.data[:6]).tolist() == ["setosa"] * 6
+    text = output("evaluate", model_path, table(tmp_path / "few.csv", rows, (*NAMES, "label")))
+    assert "66.67% of 6 examples right" in text
+    lines = [line.split() for line in text.splitlines()]
+    assert ["setosa", "0.6667", "1", "4"] in lines
+    assert ["versicolor", "0", "2"] in lines
+    assert ["virginica", "0"] in lines
+
+
+def test_predict_writes_labels_and_probabilities(model: LogisticCircuit, model_path: Path, tmp_path: Path) -> None:
+    x = load_iris().data[::10]
+    path = table(tmp_path / "new.csv", [list(row[::-1]) for row in x], NAMES[::-1])
+    text = output("predict", model_path, path)
+    header, *rows = csv.reader(io.StringIO(text))
+    assert header == ["label", "probability_setosa", "probability_versicolor", "probability_virginica"]
+    assert [row[0] for row in rows] == model.predict(x).tolist()
+    assert np.array_equal(np.array([row[1:] for row in rows], dtype=float), model.predict_proba(x))
+
+    assert output("predict", model_path, path, "-o", tmp_path / "out.csv") == ""
+    assert (tmp_path / "out.csv").read_text() == text
+    assert output("predict", model_path, path, "--no-proba") == "\n".join(["label", *model.predict(x)]) + "\n"
+
+
+def test_predict_takes_an_array_without_labels(model: LogisticCircuit, model_path: Path, tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", X=load_iris().data)
+    assert len(output("predict", model_path, tmp_path / "x.npz").splitlines()) == 151
+    assert len(output("predict", model_path, "iris").splitlines()) == 61
+
+
+def test_explain_tells_the_largest_contributions(model: LogisticCircuit, model_path: Path) -> None:
+    found = json.loads(output("explain", model_path, "iris", "--row", 5, "--top", 3, "--json"))
+    test = load_splits("iris", **DIVISION).test  # type: ignore[arg-type]
+    x = test.features[5:6]
+    assert (found["row"], found["label"]) == (5, model.predict(x)[0])
+    assert found["true_label"] == _names(test.labels)[5]
+    assert list(found["probabilities"].values()) == pytest.approx(model.predict_proba(x, precision="float64")[0])
+    assert found["logit"] == pytest.approx(model.logits(x, precision="float64").max())
+    parts = [part["contribution"] for part in found["contributions"]]
+    assert len(parts) == 3
+    assert found["bias"] + sum(parts) + found["rest"] == pytest.approx(found["logit"])
+    text = output("explain", model_path, "iris", "--row", 5, "--top", 3)
+    assert text.startswith(f"Row 5 of iris: {found['label']} (it is {found['true_label']}), with probability")
+    for part in found["contributions"]:
+        assert part["condition"] in text
+        assert part["flow"] * part["weight"] == pytest.approx(part["contribution"])
+
+
+def test_explain_needs_no_label(model_path: Path, tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", X=load_iris().data)
+    assert json.loads(output("explain", model_path, tmp_path / "x.npz", "--json"))["true_label"] is None
+
+
+def test_inspect_tells_what_is_inside(model: LogisticCircuit, model_path: Path) -> None:
+    found = json.loads(output("inspect", model_path, "--json", "--top", 2))
+    n_elements = model.circuit.n_elements
+    assert found["n_parameters"] == 3 * n_elements + 24 + 3
+    counts = ("n_element_weights", "n_literal_weights", "n_biases")
+    assert [found[name] for name in counts] == [3 * n_elements, 24, 3]
+    assert (found["classes"], found["link"]) == (["setosa", "versicolor", "virginica"], "softmax")
+    assert (found["encoder"], found["is_product"], found["is_tautology"]) == ("scale", True, True)
+    assert found["longest_conjunction"] == 2
+    assert [level["vtree_nodes"] for level in found["levels"]] == [1, 2]
+    assert [level["most_variables"] for level in found["levels"]] == [4, 2]
+    assert sum(level["elements"] for level in found["levels"]) == n_elements
+    assert found["provenance"] == model.provenance
+    weights = {part["condition"]: part["weight"] for part in found["top"]["setosa"]}
+    halves = model.element_weights[0, -2:]  # of the root: petal length, not petal length
+    assert weights == {"not petal width (cm)": 8.0, "not petal length (cm)": 8.0 + halves[1]}
+    assert all(len(top) == 2 for top in found["top"].values())
+    text = output("inspect", model_path)
+    assert "What weighs most for virginica:" in text
+    assert "seed 3" in text
+
+
+def test_convert_goes_both_ways(model: LogisticCircuit, model_path: Path, tmp_path: Path) -> None:
+    text = output("convert", model_path, "-o", tmp_path / "c.circuit", "--vtree-out", tmp_path / "v.vtree")
+    assert "4 variables, 3 classes" in text
+    options = ("--vtree", tmp_path / "v.vtree", "--scale", 10, "--classes", "a, b,c")
+    output("convert", tmp_path / "c.circuit", *options, "-o", tmp_path / "back.lcml")
+    back = load_model(tmp_path / "back.lcml")
+    assert back.circuit.same_as(model.circuit)
+    assert np.array_equal(back.element_weights, model.element_weights)
+    assert back.classes == ("a", "b", "c")
+    assert back.encoder.encode([[5.0, 0.0, 10.0, 20.0]]).tolist() == [[0.5, 0.0, 1.0, 1.0]]
+    output("convert", tmp_path / "c.circuit", *options[:4], "--classes", "3,1,2", "-o", tmp_path / "back.lcml")
+    assert load_model(tmp_path / "back.lcml").classes == (3, 1, 2)
+
+
+MODEL_COMMANDS = (
+    ("evaluate", "iris"),
+    ("predict", "iris"),
+    ("explain", "iris"),
+    ("inspect",),
+    ("convert", "-o", "x.circuit"),
+)
+
+
+@pytest.mark.parametrize("command", MODEL_COMMANDS, ids=lambda command: command[0])
+def test_a_missing_or_damaged_model_is_refused(command: tuple[str, ...], model_path: Path, tmp_path: Path) -> None:
+    name, *others = command
+    assert "No such file" in refused(name, tmp_path / "none.lcml", *others)
+    damaged = model_path.read_bytes()
+    model_path.write_bytes(damaged[: len(damaged) // 2])
+    assert "truncated or damaged" in refused(name, model_path, *others)
+    assert not (tmp_path / "x.circuit").exists()
+
+
+@pytest.mark.parametrize("command", ["evaluate", "predict", "explain"])
+def test_data_that_do_not_fit_are_refused(command: str, model_path: Path, tmp_path: Path) -> None:
+    assert "64 features, but the model was trained on 4" in refused(command, model_path, "digits")
+    assert "no data set and no file 'nothing'" in refused(command, model_path, "nothing")
+    narrow = table(tmp_path / "narrow.csv", [[1, 2, "setosa"]], (*NAMES[:2], "label"))
+    assert "without petal length (cm), petal width (cm)" in refused(command, model_path, narrow)
+    np.savez(tmp_path / "hole.npz", X=[[1, 2, 3, np.nan]], y=["setosa"])
+    assert "row 0, column 3" in refused(command, model_path, tmp_path / "hole.npz")
+
+
+def test_a_wide_array_is_refused_by_a_model_without_names(model: LogisticCircuit, tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    save_model(replace(model, provenance={}), tmp_path / "bare.lcml")
+    np.savez(tmp_path / "wide.npz", X=np.zeros((2, 5)))
+    assert "expected 4 features per example, found 5" in refused(
+        "predict", tmp_path / "bare.lcml", tmp_path / "wide.npz"
+    )
+
+
+def test_labels_and_parts_that_do_not_fit_are_refused(model_path: Path, tmp_path: Path) -> None:
+    path = table(tmp_path / "new.csv", [[1, 2, 3, 4, "orchid"]], (*NAMES, "label"))
+    assert "row 0 has the label 'orchid'" in refused("evaluate", model_path, path)
+    assert "which column is the target?" in refused("evaluate", model_path, table(tmp_path / "u.csv", [[1, 2, 3, 4]]))
+    assert "split: expected one of train, valid, test" in refused("evaluate", model_path, "iris", "--split", "some")
+    message = refused("evaluate", model_path, "wine", "--split", "train")
+    assert "is not what the model was trained on (iris), so it has no train part" in message
+    assert "there is no row 60" in refused("explain", model_path, "iris", "--row", 60)
+
+
+def test_an_unwritable_output_is_refused(model_path: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    place = tmp_path / "file" / "out"
+    assert f"cannot write {place}.csv" in refused("predict", model_path, "iris", "-o", f"{place}.csv")
+    assert "cannot write" in refused("convert", model_path, "-o", f"{place}.circuit")
+
+
+def test_wrong_conversions_are_refused(model_path: Path, tmp_path: Path) -> None:
+    assert "expected one .circuit and one .lcml file" in refused("convert", model_path, "-o", tmp_path / "other.lcml")
+    assert "give the file of its vtree" in refused("convert", "a.circuit", "-o", tmp_path / "a.lcml")
+    options = ("--vtree", "a.vtree", "-o", tmp_path / "a.lcml", "--classes", "a,,b")
+    assert "classes: expected distinct names" in refused("convert", "a.circuit", *options)
+
+
+@pytest.mark.parametrize(
+    "arguments", [("evaluate",), ("predict", "m", "d", "--nonsense"), ("explode",), ("inspect", "m", "--top", "-1")]
+)
+def test_usage_errors_exit_with_2(arguments: tuple[str, ...]) -> None:
+    result = run(*arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "Traceback" not in result.stderr
+
+
+def test_nothing_heavy_is_imported_before_a_command_runs() -> None:
+    """`lcml --version` starts fast, and so does `import lcml`, from which everything public can still be had."""
+    heavy = {"numpy", "scipy", "sklearn", "mlflow", "rich", "pyarrow", "matplotlib", "cupy", "onnx"}
+    script = f"""
+import sys
+import lcml
+from lcml.cli import main
+sys.argv = ["lcml", "--version"]
+try:
+    main()
+except SystemExit as end:
+    assert not end.code
+print(sorted({heavy!r} & set(sys.modules)))
+for name in lcml.__all__:
+    getattr(lcml, name)
+assert set(lcml.__all__) <= set(dir(lcml))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=os.environ)
+    version, imported = done.stdout.splitlines()
+    assert version.startswith("lcml ")
+    assert imported == "[]"
+
+
+def test_only_public_names_are_there() -> None:
+    import lcml
+
+    with pytest.raises(AttributeError, match="module 'lcml' has no attribute 'nothing'"):
+        _ = lcml.nothing
