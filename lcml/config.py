@@ -15,6 +15,9 @@ from lcml.encoder import EncoderKind
 from lcml.errors import SettingsError
 from lcml.settings import LearnSettings
 
+PLACES = ("data_dir", "output", "checkpoint_dir", "no_tracking", "tracking_uri", "experiment", "run_name")
+"""Options that say where data and results are, on this machine or another, and nothing about the model."""
+
 VtreeKind = Literal["auto", "grid", "balanced", "right-linear", "random", "mutual-information"]
 
 
@@ -95,7 +98,11 @@ class TrainConfig:
         }
         return dataclasses.replace(self, learn=dataclasses.replace(self.learn, **learn), **values)
 
+    def settings(self) -> dict[str, Any]:
+        """The options that decide what the model becomes, by name, as plain values."""
+        return {name: value for name, value in self.as_dict().items() if name not in PLACES}
+
     def as_toml(self) -> str:
-        """The options that have a value, as a file that `lcml train --config` reads."""
-        values = {name: value for name, value in self.as_dict().items() if value is not None}
+        """The settings that have a value, as a file that `lcml train --config` reads."""
+        values = {name: value for name, value in self.settings().items() if value is not None}
         return "".join(f"{name} = {json.dumps(value, ensure_ascii=False)}\n" for name, value in values.items())

@@ -5,7 +5,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from lcml.errors import OutputError
 
@@ -23,11 +23,12 @@ def atomic_writer(path: str | Path) -> Iterator[BinaryIO]:
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
             try:
                 os.chmod(file.name, 0o666 & ~_umask())
-                yield file
+                yield cast(BinaryIO, file)
                 file.flush()
                 os.fsync(file.fileno())
             except BaseException:
-                file.close()
+                with contextlib.suppress(OSError):  # closing writes what is buffered: on a full disk that fails again
+                    file.close()
                 os.unlink(file.name)
                 raise
         os.replace(file.name, path)

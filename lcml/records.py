@@ -10,7 +10,6 @@ from lcml.data import DataSplits
 from lcml.learner import RoundReport
 from lcml.selection import ChosenSplit
 from lcml.tracking import DatasetRecord
-from lcml.tracking.store import shown
 
 if TYPE_CHECKING:
     from lcml.preparation import Prepared
@@ -20,8 +19,6 @@ CHECKPOINT_TAG = "lcml.checkpoint"
 
 MODEL_ARTIFACT = "model.lcml"
 """The name of the model file among the files of a run."""
-
-_NOT_PARAMS = ("no_tracking", "tracking_uri", "experiment", "run_name", "checkpoint_dir")
 
 
 @dataclass(frozen=True)
@@ -97,8 +94,8 @@ def split_lines(log: SplitLog, feature_names: Sequence[str]) -> Iterator[str]:
 
 
 def run_params(config: TrainConfig) -> dict[str, Any]:
-    """The parameters of a run: every option that has a value, those of the record itself left out."""
-    return {name: value for name, value in config.as_dict().items() if value is not None and name not in _NOT_PARAMS}
+    """The parameters of a run: the settings that have a value."""
+    return {name: value for name, value in config.settings().items() if value is not None}
 
 
 def run_tags(prepared: "Prepared") -> dict[str, str]:
@@ -123,9 +120,3 @@ def dataset_record(splits: DataSplits) -> DatasetRecord:
         n_variables=len(splits.feature_names),
         n_classes=len(splits.classes),
     )
-
-
-def settings_toml(config: TrainConfig) -> str:
-    """The options as a file for `lcml train --config`, without the password of a tracking server."""
-    uri = config.tracking_uri
-    return config.with_options({"tracking_uri": None if uri is None else shown(uri)}).as_toml()

@@ -15,15 +15,12 @@ from lcml.learner import Learner, RoundReport
 from lcml.metrics import Quality, confusion_matrix, quality
 from lcml.model import FloatArray, LogisticCircuit, predicted_codes
 from lcml.preparation import Prepared
-from lcml.records import MODEL_ARTIFACT, RoundRecord, dataset_record, run_params, run_tags, settings_toml, split_lines
+from lcml.records import MODEL_ARTIFACT, RoundRecord, dataset_record, run_params, run_tags, split_lines
 from lcml.selection import ChosenSplit
 from lcml.solver import never
 from lcml.tracking import Status, Tracker
 
 OnRound = Callable[[RoundRecord], None]
-
-_LOCAL = ("data_dir", "output", "checkpoint_dir", "no_tracking", "tracking_uri", "experiment", "run_name")
-"""Options about this machine: they stay out of the model file."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,19 +37,9 @@ class Outcome:
     stopped: bool
 
 
-def train(
-    prepared: Prepared,
-    tracker: Tracker,
-    *,
-    on_round: OnRound = lambda record: None,
-    should_stop: Callable[[], bool] = never,
-) -> Outcome:
-    """Learn, save the model, and record the run; once should_stop() is true, with what there is by then.
-
-    The run ends FINISHED, KILLED (stopped, or KeyboardInterrupt) or FAILED. A checkpoint is written before the first
-    fit and after every round of splits. The final path of penalties begins again after a resume.
-    """
-    learner = Learner(
+def make_learner(prepared: Prepared, should_stop: Callable[[], bool] = never) -> Learner:
+    """The learner, at the beginning or where the checkpoint stands. Raises what Learner raises."""
+    return Learner(
         prepared.checkpoint.vtree,
         prepared.train,
         prepared.valid,
@@ -62,6 +49,22 @@ def train(
         state=prepared.checkpoint.state,
         should_stop=should_stop,
     )
+
+
+def train(
+    prepared: Prepared,
+    learner: Learner,
+    tracker: Tracker,
+    *,
+    on_round: OnRound = lambda record: None,
+    should_stop: Callable[[], bool] = never,
+) -> Outcome:
+    """Learn, save the model, and record the run; once should_stop() is true, with what there is by then.
+
+    The run ends FINISHED, KILLED (stopped, or KeyboardInterrupt) or FAILED. A checkpoint is written before the first
+    fit and after every round of splits. The final path of penalties begins again after a resume. `learner` is that of
+    make_learner, with the same should_stop.
+    """
     run = _Run(prepared, tracker, learner)
     run.start()
     status: Status = "FAILED"
@@ -191,7 +194,7 @@ class _Run:
         labels = (splits.test if len(splits.test) else splits.valid).labels
         counts = confusion_matrix(predicted_codes(logits), labels, len(splits.classes))
         self.tracker.artifact(MODEL_ARTIFACT, config.model_path)
-        self.tracker.artifact("settings.toml", settings_toml(config).encode())
+        self.tracker.artifact("settings.toml", config.as_toml().encode())
         self.tracker.artifact("splits.jsonl", "".join(split_lines(self.log, splits.feature_names)).encode())
         self.tracker.artifact("plots/learning_curves.png", plots.learning_curves(self.rounds))
         self.tracker.artifact("plots/confusion_matrix.png", plots.confusion_matrix(counts, splits.classes))
@@ -216,7 +219,7 @@ def provenance(prepared: Prepared, learned: dict[str, Any]) -> dict[str, Any]:
             "image_shape": None if splits.image_shape is None else list(splits.image_shape),
             "feature_names": list(splits.feature_names),
         },
-        "settings": {name: value for name, value in config.as_dict().items() if name not in _LOCAL},
+        "settings": config.settings(),
         "seed": config.learn.seed,
         "training": learned,
         "versions": {

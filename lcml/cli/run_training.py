@@ -17,7 +17,7 @@ from lcml.errors import MissingDependencyError
 from lcml.preparation import Prepared, prepare
 from lcml.tracking import DEFAULT_EXPERIMENT, DEFAULT_URI, MlflowTracker, NullTracker, Tracker, ui_hint
 from lcml.tracking.store import import_mlflow
-from lcml.training import Outcome, train
+from lcml.training import Outcome, make_learner, train
 
 _UI = "http://127.0.0.1:5000"
 """Where `mlflow ui` serves its pages by default."""
@@ -36,20 +36,19 @@ def run(prepared: Prepared, *, quiet: bool) -> tuple[Outcome, Tracker, int]:
     """Train under the eyes of the user; what came out, where it is recorded, and the exit code."""
     config, state = prepared.config, prepared.checkpoint.state
     first_round = 0 if state is None else state.round + 1
-    with TrainProgress(config.learn, first_round, quiet=quiet) as progress:
+    with TrainProgress(config.learn, first_round, quiet=quiet) as progress, StopSignals() as signals:
+
+        def should_stop() -> bool:
+            progress.tick()
+            return signals.requested
+
+        learner = make_learner(prepared, should_stop)
         tracker: Tracker = NullTracker()
         if not config.no_tracking:
             uri, experiment = config.tracking_uri or DEFAULT_URI, config.experiment or DEFAULT_EXPERIMENT
             tracker = MlflowTracker(uri, experiment, notify=progress.say)
-
-        with StopSignals() as signals:
-
-            def should_stop() -> bool:
-                progress.tick()
-                return signals.requested
-
-            outcome = train(prepared, tracker, on_round=progress.round, should_stop=should_stop)
-        return outcome, tracker, signals.exit_code
+        outcome = train(prepared, learner, tracker, on_round=progress.round, should_stop=should_stop)
+    return outcome, tracker, signals.exit_code
 
 
 def result(prepared: Prepared, outcome: Outcome, tracker: Tracker) -> dict[str, Any]:

@@ -21,6 +21,7 @@ _DATA, _SHAPE, _LIMITS, _CHOICE = "Data", "Structure", "Limits", "Model selectio
 _WEIGHTS, _MACHINE, _RESULTS, _RECORD = "Weights", "Computation", "Results", "Tracking"
 
 _NOT_IN_FILE = ("config", "resume")
+_FOR_TRACKING = ("tracking_uri", "experiment", "run_name")
 _INTERRUPTED = 130
 _NOT_OF_RUN = ("config", "resume", "json", "quiet")
 
@@ -166,6 +167,8 @@ def train(
     """
     given = given_options(ctx, train, not_in_file=_NOT_IN_FILE)
     options = {name: value for name, value in given.items() if name not in _NOT_OF_RUN}
+    if no_tracking:  # typed, so it wins over what a file says of tracking
+        options = {name: value for name, value in options.items() if name not in _FOR_TRACKING or ctx.params[name]}
     try:
         from lcml.cli import run_training
 

@@ -1,0 +1,340 @@
+"""`lcml train` as a user meets it: real processes, real signals, a real tracking store."""
+
+import inspect
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from lcml.cli import app
+from lcml.cli.progress import TrainProgress
+from lcml.cli.signals import StopSignals
+from lcml.cli.train import train
+from lcml.config import TrainConfig
+from lcml.formats import load_model
+from lcml.model import LogisticCircuit
+from lcml.records import RoundRecord
+from lcml.settings import LearnSettings
+from lcml.tracking import find_run, list_runs
+
+ENVIRONMENT = os.environ | {"OPENBLAS_NUM_THREADS": "1", "COLUMNS": "200"}
+QUICK = ("--rounds", "2", "--round-iterations", "5", "--final-iterations", "5")
+SLOW = ("--rounds", "60", "--patience", "1000", "--growth", "0.02", "--round-iterations", "40", "--tolerance", "0")
+KEYS = {
+    *("data", "n_train", "n_valid", "n_test", "n_variables", "n_classes", "n_elements", "n_or_gates", "n_parameters"),
+    *("rounds", "train_accuracy", "valid_accuracy", "valid_f1_macro", "test_accuracy", "seconds", "peak_memory_mb"),
+    *("backend", "device", "seed", "model_path", "run_id", "tracking_uri"),
+}
+
+
+def start(arguments: Sequence[str], directory: Path) -> subprocess.Popen[str]:
+    """`lcml train` in a process of its own, stderr being no terminal."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "lcml", "train", *arguments],
+        cwd=directory,
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def run(arguments: Sequence[str], directory: Path, exit_code: int = 0) -> tuple[str, str]:
+    """stdout and stderr of `lcml train`, which must end with that exit code."""
+    process = start(arguments, directory)
+    out, err = process.communicate()
+    assert process.returncode == exit_code, err
+    return out, err
+
+
+def signalled_in_round(number: int, signals: int, arguments: Sequence[str], directory: Path) -> tuple[int, str, str]:
+    """Exit code, stdout and the rest of stderr of a training that gets a signal once round `number` has ended."""
+    process = start(arguments, directory)
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.startswith(f"round {number}:"):
+            process.send_signal(signals)
+            break
+    out, err = process.communicate()
+    return process.returncode, out, err
+
+
+def invoke(arguments: Sequence[str]) -> Result:
+    """`lcml train` in this process."""
+    return CliRunner().invoke(app, ["train", *arguments])
+
+
+def uri(directory: Path) -> str:
+    return f"sqlite:///{directory}/mlruns/mlflow.db"
+
+
+def weights(model: LogisticCircuit) -> bytes:
+    circuit = model.circuit
+    arrays = (circuit.or_start, circuit.elem_prime, circuit.elem_sub, model.weights, model.bias)
+    return b"".join(array.tobytes() for array in arrays)
+
+
+@pytest.fixture(scope="module")
+def tracked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """A directory in which a training was recorded, and what the training printed."""
+    directory = tmp_path_factory.mktemp("tracked")
+    out, err = run(["iris", "--json", "--experiment", "flowers", *QUICK], directory)
+    assert out.count("\n") == 1
+    assert [line.split(":")[0] for line in err.splitlines()][:1] == ["round 0"]
+    result = json.loads(out)
+    settings = (directory / "mlruns" / result["run_id"] / "artifacts" / "settings.toml").read_text()
+    return directory, result | {"settings": settings}
+
+
+def test_a_recorded_training(tracked: tuple[Path, dict[str, Any]]) -> None:
+    directory, result = tracked
+    assert set(result) >= KEYS
+    assert {path.name for path in directory.iterdir()} == {"iris.lcml", "checkpoints", "mlruns"}
+    model = load_model(directory / result["model_path"])
+    assert (result["data"], result["seed"], result["backend"], result["device"]) == ("iris", 0, "numpy", "cpu")
+    assert (result["n_train"], result["n_valid"], result["n_test"]) == (108, 12, 30)
+    assert (result["n_variables"], result["n_classes"]) == (4, 3)
+    assert result["n_elements"] == model.circuit.n_elements
+    assert result["n_or_gates"] == model.circuit.n_or_gates
+    assert result["n_parameters"] == model.n_parameters
+    assert result["tracking_uri"] == "sqlite:///mlruns/mlflow.db"
+    (summary,) = list_runs(uri(directory), "flowers")
+    assert (summary.run_id, summary.status) == (result["run_id"], "FINISHED")
+    assert summary.metrics["test_accuracy"] == result["test_accuracy"]
+    assert summary.params["rounds"] == "2"
+    assert Path(summary.tags["lcml.checkpoint"]) == directory / result["checkpoint_path"]
+
+
+def test_a_run_goes_on_under_its_id_or_name(tracked: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+    directory, result = tracked
+    options = ["--json", "--rounds", "3", "--tracking-uri", uri(directory), "-o", str(tmp_path / "on.lcml")]
+    out, _ = run(["--resume", result["run_id"][:12], *options], tmp_path)
+    assert json.loads(out)["run_id"] == result["run_id"]
+    (summary,) = list_runs(uri(directory), "flowers")
+    assert (summary.status, summary.tags["lcml.changed.rounds"]) == ("FINISHED", "3")
+    assert summary.metrics["test_accuracy"] == json.loads(out)["test_accuracy"]
+    named = find_run(Path(result["checkpoint_path"]).stem, uri(directory))
+    assert named.run_id == result["run_id"]
+
+
+@pytest.mark.parametrize(("number", "exit_code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_the_run_with_the_best_model_so_far(
+    tracked: tuple[Path, dict[str, Any]], tmp_path: Path, number: int, exit_code: int
+) -> None:
+    directory, _ = tracked  # where a store is: making one takes seconds
+    options = ["--json", "--tracking-uri", uri(directory), "--run-name", str(int(number))]
+    code, out, err = signalled_in_round(1, number, ["digits", *options, *SLOW], tmp_path)
+    assert (code, "Traceback" in err) == (exit_code, False)
+    result = json.loads(out)
+    assert result["stopped"]
+    assert 1 <= result["rounds"] < 60
+    model = load_model(tmp_path / "digits.lcml")
+    assert model.circuit.n_elements == result["n_elements"]
+    assert result["test_accuracy"] > 0.9
+    summary = find_run(str(int(number)), uri(directory))
+    assert (summary.run_id, summary.status) == (result["run_id"], "KILLED")
+
+
+def test_after_sigkill_the_run_goes_on_to_the_same_model(tmp_path: Path) -> None:
+    arguments = ["digits", "--no-tracking", "--quiet", "--json", *SLOW, "--rounds", "9", "--final-iterations", "20"]
+    out, err = run([*arguments, "-o", "whole.lcml"], tmp_path)
+    assert err == ""
+    code, out, _ = signalled_in_round(2, signal.SIGKILL, [a for a in arguments if a != "--quiet"], tmp_path)
+    assert (code, out) == (-signal.SIGKILL, "")
+    assert not (tmp_path / "digits.lcml").exists()
+    (checkpoint,) = (tmp_path / "checkpoints").glob("digits-*")
+    out, err = run(["--resume", str(checkpoint), "--json"], tmp_path)
+    assert int(err.removeprefix("round ").partition(":")[0]) > 1
+    assert json.loads(out)["rounds"] == 9
+    assert weights(load_model(tmp_path / "digits.lcml")) == weights(load_model(tmp_path / "whole.lcml"))
+
+
+def test_a_tracking_server_that_does_not_answer_stops_nothing(tmp_path: Path) -> None:
+    out, err = run(["iris", "--json", "--tracking-uri", "http://127.0.0.1:9", *QUICK], tmp_path)
+    assert (json.loads(out)["run_id"], json.loads(out)["tracking_uri"]) == (None, "http://127.0.0.1:9")
+    assert "cannot record all of this run at http://127.0.0.1:9" in err
+    assert load_model(tmp_path / "iris.lcml").classes == ("setosa", "versicolor", "virginica")
+
+
+def test_the_end_says_what_to_do_next(tmp_path: Path) -> None:
+    out, err = run(["iris", "--no-tracking", "--quiet", "-o", "my model.lcml", *QUICK], tmp_path)
+    assert err == ""
+    assert "lcml evaluate 'my model.lcml' iris" in out
+    assert "mlflow" not in out
+
+
+def test_a_full_disk_is_an_error_and_leaves_nothing_half_written(tmp_path: Path) -> None:
+    process = subprocess.run(
+        [sys.executable, "-m", "lcml", "train", "digits", "--no-tracking", "--quiet", *QUICK],
+        cwd=tmp_path,
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000)),
+        check=False,
+    )
+    assert (process.returncode, process.stdout) == (2, "")
+    assert process.stderr.startswith("Error: cannot write checkpoints/digits-")
+    assert process.stderr.count("\n") == 1
+    assert [path.suffix for path in tmp_path.rglob("*") if path.is_file()] == [".checkpoint"]
+
+
+def test_without_mlflow_there_is_a_hint(tmp_path: Path) -> None:
+    program = "import sys; sys.modules['mlflow'] = None; from lcml.cli import main; main()"
+    process = subprocess.run(
+        [sys.executable, "-c", program, "train", "iris", *QUICK],
+        cwd=tmp_path,
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (process.returncode, process.stdout) == (2, "")
+    assert "lcml[tracking]" in process.stderr
+    assert "--no-tracking" in process.stderr
+    assert process.stderr.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+ONE_CLASS = "a,b,label\n" + "1,2,yes\n" * 20
+TEXT = "a,b,label\n" + "1,two,yes\n" * 20
+NO_ROWS = "a,b,label\n"
+QUIET_ERRORS = [
+    (["no-such-set"], "no data set and no file 'no-such-set'"),
+    (["one.csv", "--target", "label"], "one class only, 'yes'"),
+    (["text.csv", "--target", "label"], "two"),
+    (["empty.csv", "--target", "label"], "empty.csv"),
+    (["iris", "-o", "/proc/model.lcml"], "cannot write /proc/model.lcml"),
+    (["iris", "-o", "one.csv/model.lcml"], "cannot write one.csv/model.lcml"),
+    (["iris", "--valid-fraction", "0"], "the validation set is empty"),
+    (["iris", "--max-parameters", "3"], "max_parameters"),
+    (["iris", "--encoder", "divide"], "divisor"),
+    (["iris", "--no-tracking", "--run-name", "a"], "no_tracking and run_name contradict each other"),
+    (["iris", "--tracking-uri", "file:./mlruns"], "tracking address"),
+    (["iris", "--growth", "nan"], "growth"),
+    (["iris", "--seed", "-1"], "seed"),
+    (["--resume", "one.csv"], "one.csv: is no lcml checkpoint file"),
+    (["--resume", "nowhere"], "--resume nowhere: there is no such file, and no such run either"),
+    (["--resume", "one.csv", "--seed", "3"], "--seed cannot change in a run that goes on"),
+    (["--config", "no.toml"], "cannot read the settings no.toml"),
+    (["--config", "one.csv"], "one.csv is no TOML file"),
+    (["--config", "unknown.toml"], "unknown.toml: unknown key 'max-element'; did you mean 'max_elements'?"),
+    (["--config", "type.toml"], "type.toml: rounds: expected a whole number, found '3'"),
+    (["--config", "choice.toml"], "choice.toml: link: expected one of 'sigmoid', 'softmax', found 'cosine'"),
+    (["--config", "list.toml"], "list.toml: l2-path: expected a list, each a number, found [0.1, True]"),
+    (["--config", "pair.toml"], "pair.toml: vtree_offset: expected a list of 2, each a whole number, found [1]"),
+    (["--config", "twice.toml"], "twice.toml: 'time_limit' is given twice"),
+    (["--config", "resume.toml"], "resume.toml: unknown key 'resume'"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), QUIET_ERRORS, ids=[" ".join(a) for a, _ in QUIET_ERRORS])
+def test_an_error_is_one_line_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
+) -> None:
+    files = {
+        "one.csv": ONE_CLASS,
+        "text.csv": TEXT,
+        "empty.csv": NO_ROWS,
+        "unknown.toml": "max-element = 3\n",
+        "type.toml": 'rounds = "3"\n',
+        "choice.toml": 'link = "cosine"\n',
+        "list.toml": "l2-path = [0.1, true]\n",
+        "pair.toml": "vtree_offset = [1]\n",
+        "twice.toml": "time-limit = 3\ntime_limit = 4\n",
+        "resume.toml": 'resume = "x"\n',
+    }
+    for name, content in files.items():
+        (tmp_path / name).write_text(content)
+    monkeypatch.chdir(tmp_path)
+    result = invoke(arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith("Error: ")
+    assert result.stderr.count("\n") == 1
+    assert message in result.stderr
+    assert {path.name for path in tmp_path.iterdir()} == set(files)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["iris", "--roundz", "3"], "--rounds"),
+        (["iris", "--rounds", "many"], "--rounds"),
+        (["iris", "--backend", "tpu"], "tpu"),
+        (["iris", "wine"], "wine"),
+    ],
+)
+def test_an_option_that_is_unknown_or_not_of_its_type_is_a_usage_error(arguments: list[str], message: str) -> None:
+    result = invoke(arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_the_command_line_wins_over_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.toml").write_text(
+        'data = "iris"\nno-tracking = true\nrounds = 1\nseed = 5\njson = true\nquiet = true\nl2_path = [1, 0.1]\n'
+        "literal-weights = false\ntime-limit = 100\n"
+    )
+    result = invoke(["--config", "a.toml", "--seed", "6", "-o", "b.lcml"])
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert json.loads(result.stdout)["seed"] == 6
+    settings = cast("dict[str, Any]", load_model("b.lcml").provenance["settings"])
+    assert (settings["data"], settings["rounds"], settings["seed"]) == ("iris", 1, 6)
+    assert (settings["l2_path"], settings["literal_weights"], settings["time_limit"]) == ([1, 0.1], False, 100)
+
+
+def test_the_settings_of_a_run_are_a_file_for_the_next(
+    tracked: tuple[Path, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory, result = tracked
+    monkeypatch.chdir(tmp_path)
+    Path("again.toml").write_text(result["settings"] + 'experiment = "not wanted"\n')
+    assert invoke(["--config", "again.toml", "--no-tracking", "-q"]).exit_code == 0
+    assert weights(load_model("iris.lcml")) == weights(load_model(directory / "iris.lcml"))
+
+
+def test_every_setting_is_an_option_with_the_same_default() -> None:
+    options = {name: parameter.default for name, parameter in inspect.signature(train).parameters.items()}
+    settings = {n: tuple(v) if isinstance(v, list) else v for n, v in TrainConfig().as_dict().items()}
+    defaults = {n: tuple(v) if isinstance(v, list) else v for n, v in options.items()}
+    assert {name: defaults.get(name, "no such option") for name in settings} == settings
+    assert set(options) - set(settings) == {"ctx", "config", "resume", "json", "quiet"}
+
+
+def test_a_second_ctrl_c_does_not_ask(capfd: pytest.CaptureFixture[str]) -> None:
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    with StopSignals() as signals:
+        assert (signals.requested, signals.exit_code) == (False, 0)
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert (signals.requested, signals.exit_code) == (True, 143)
+        os.kill(os.getpid(), signal.SIGTERM)
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+    assert "Stopping after the step at hand" in capfd.readouterr().err
+
+
+def test_a_terminal_shows_a_bar_per_round(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "160")
+    record = RoundRecord("grow", 0, 0.1, 1234, 5, 56789, 2, 10, 0.5, 0.9, 0.4, 0.875, 0.7, True, {"fit": 10.0})
+    settings = LearnSettings(rounds=3, l2_path=(0.1, 0.2), round_iterations=20, final_iterations=30)
+    with TrainProgress(settings) as progress:
+        progress.tick()
+        progress.round(record)
+        progress.say("a note")
+    shown = capsys.readouterr().err
+    assert "round 0" in shown
+    assert "1,234 elements, 56,789 parameters, loss 0.5000, validation accuracy 87.50%" in shown
+    assert "a note" in shown
+    assert "up to 1:30 left" in shown  # three rounds of 10 s, and 2 x 30 iterations of 1 s
