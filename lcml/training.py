@@ -66,9 +66,9 @@ def train(
     make_learner, with the same should_stop.
     """
     run = _Run(prepared, tracker, learner)
-    run.start()
     status: Status = "FAILED"
     try:
+        run.start()
         run.learn(on_round, should_stop)
         outcome = run.conclude(should_stop())
         status = "KILLED" if should_stop() else "FINISHED"
