@@ -1,7 +1,7 @@
 """Where arrays live: one switch between numpy (CPU) and cupy (CUDA).
 
-Code on the way of a mini-batch takes a `Backend` and uses `backend.xp` for everything the two libraries share. What they
-do not share, and what must be fast, is a method here, with one implementation per backend.
+Code on the way of a mini-batch takes a `Backend` and uses `backend.xp` for everything the two libraries share. What
+they do not share, and what must be fast, is a method here, with one implementation per backend.
 """
 
 import os
@@ -19,12 +19,13 @@ from lcml.errors import MissingDependencyError, SettingsError
 Array = Any
 """An array of the backend in use: numpy.ndarray or cupy.ndarray."""
 
-_In, _Out = TypeVar("_In"), TypeVar("_Out")
+_In = TypeVar("_In")
+_Out = TypeVar("_Out")
 
 BackendName = Literal["auto", "numpy", "cupy"]
 Precision = Literal["float32", "float64"]
 
-_CPU_CHUNK, _GPU_CHUNK = 512, 16384
+_CPU_CHUNK, _GPU_CHUNK = 1024, 16384
 _HOST_SHARE, _DEVICE_SHARE = 0.6, 0.7
 
 
@@ -40,6 +41,10 @@ class Backend(ABC):
     @abstractmethod
     def asarray(self, values: Any, dtype: Any = None) -> Array:
         """`values` on this backend's device."""
+
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
+        """An array on this backend's device whose values are not set."""
+        return self.xp.empty(shape, dtype=dtype)
 
     @abstractmethod
     def to_host(self, values: Array) -> NDArray[Any]:
@@ -58,7 +63,8 @@ class Backend(ABC):
 
     @abstractmethod
     def single_threaded_blas(self) -> AbstractContextManager[Any]:
-        """A context in which matrix products on the host use one thread: what `map` runs side by side stays side by side."""
+        """A context in which matrix products on the host use one thread: what `map` runs side by side stays side by
+        side."""
 
     @abstractmethod
     def memory_budget(self) -> int:
@@ -93,7 +99,8 @@ class NumpyBackend(Backend):
             yield from pool.map(function, items)
 
     def single_threaded_blas(self) -> AbstractContextManager[Any]:
-        return self._blas.limit(limits=1, user_api="blas")
+        limited: AbstractContextManager[Any] = self._blas.limit(limits=1, user_api="blas")
+        return limited
 
     def memory_budget(self) -> int:
         return int(_HOST_SHARE * _available_host_memory())

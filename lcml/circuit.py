@@ -6,8 +6,8 @@ Node ids, with n variables:
     n .. 2n-1     the literals not X_0 .. not X_{n-1}
     2n + g        or gate g; or gates stand bottom-up, the root is the last one
 
-The elements of or gate g are elem_prime[or_start[g]:or_start[g+1]], likewise elem_sub. A circuit over one variable has no
-or gate: its root is the constant true.
+The elements of or gate g are elem_prime[or_start[g]:or_start[g+1]], likewise elem_sub. A circuit over one variable has
+no or gate: its root is the constant true.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lcml.errors import CircuitError
 from lcml.vtree import IntArray, Vtree, _frozen
@@ -106,8 +105,8 @@ class Circuit:
     def flow_class(self) -> IntArray:
         """(n_elements,) elements with equal numbers have the same flow for every example.
 
-        A gate that one element leads to has that element's flow, one that all elements of a gate lead to has that gate's
-        flow, and the only element of a gate has its gate's.
+        A gate that one element leads to has that element's flow, one that all elements of a gate lead to has that
+        gate's flow, and the only element of a gate has its gate's.
         """
         parents: list[list[int]] = [[] for _ in range(self.n_nodes)]
         for element, children in enumerate(zip(self.elem_prime.tolist(), self.elem_sub.tolist(), strict=True)):
@@ -207,8 +206,8 @@ def _check_arrays(circuit: Circuit) -> None:
         raise CircuitError(f"circuit: expected at least one or gate over {circuit.n_variables} variables, found none")
     if circuit.or_start.shape != (n_gates + 1,) or circuit.elem_sub.shape != (n_elements,):
         raise CircuitError(
-            f"circuit: expected {n_gates + 1} offsets and as many primes as subs, found {len(circuit.or_start)} offsets, "
-            f"{n_elements} primes, {len(circuit.elem_sub)} subs"
+            f"circuit: expected {n_gates + 1} offsets and as many primes as subs, found "
+            f"{len(circuit.or_start)} offsets, {n_elements} primes, {len(circuit.elem_sub)} subs"
         )
     if circuit.or_start[0] != 0 or circuit.or_start[-1] != n_elements or np.any(np.diff(circuit.or_start) < 1):
         raise CircuitError(f"circuit: offsets must rise from 0 to {n_elements}, with at least one element per or gate")
@@ -242,7 +241,8 @@ def _check_arrays(circuit: Circuit) -> None:
 
 
 def _check_scopes(circuit: Circuit) -> None:
-    """Decomposable, structured and smooth: the prime stands at the left child of the gate's vtree node, the sub right."""
+    """Decomposable, structured and smooth: the prime stands at the left child of the gate's vtree node, the sub
+    right."""
     vtree, gate_node = circuit.vtree, circuit.or_vtree[circuit.elem_or]
     prime, sub = circuit.node_vtree[circuit.elem_prime], circuit.node_vtree[circuit.elem_sub]
     wrong = np.flatnonzero((prime != vtree.left[gate_node]) | (sub != vtree.right[gate_node]))
@@ -265,7 +265,8 @@ def _check_scopes(circuit: Circuit) -> None:
         foreign = sorted(set(vtree.scope(found).tolist()) - set(vtree.scope(expected).tolist()))
         if foreign:
             raise CircuitError(
-                f"{what} is not structured: its {side} mentions X{foreign[0]}, outside the scope of vtree node {expected}"
+                f"{what} is not structured: its {side} mentions X{foreign[0]}, "
+                f"outside the scope of vtree node {expected}"
             )
         if missing:
             raise CircuitError(f"{what} is not smooth: its {side} does not mention X{missing[0]}")
@@ -280,27 +281,35 @@ def _check_determinism(circuit: Circuit) -> None:
     """
     implied = circuit.implied
     n, n_literals = circuit.n_variables, circuit.n_literals
-    memo: dict[tuple[int, int], bool] = {}
+    verdict: dict[tuple[int, int], bool] = {}
 
-    def opposed(first: frozenset[int], second: frozenset[int]) -> bool:
-        return any((literal + n) % n_literals in second for literal in first)
-
-    def together(a: int, b: int) -> bool:
+    def known(a: int, b: int) -> bool | None:
+        """Whether nodes a and b can be true together, where that is known; None where it is not yet."""
         if a == b:
             return True
         key = (a, b) if a < b else (b, a)
-        if key not in memo:
-            if opposed(implied[a], implied[b]):
-                memo[key] = False
+        if key not in verdict:
+            if any((literal + n) % n_literals in implied[b] for literal in implied[a]):
+                verdict[key] = False
             elif a < n_literals or b < n_literals:
-                memo[key] = True
-            else:
-                memo[key] = any(
-                    together(p, q) and together(s, t)
-                    for p, s in circuit.elements_of(a - n_literals)
-                    for q, t in circuit.elements_of(b - n_literals)
-                )
-        return memo[key]
+                verdict[key] = True
+        return verdict.get(key)
+
+    def pairs_below(a: int, b: int) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
+        for p, s in circuit.elements_of(a - n_literals):
+            for q, t in circuit.elements_of(b - n_literals):
+                yield (p, q), (s, t)
+
+    def together(a: int, b: int) -> bool:
+        open_pairs, stack = set(), [(a, b)]
+        while stack:
+            pair = stack.pop()
+            if known(*pair) is None and pair not in open_pairs:
+                open_pairs.add(pair)
+                stack += [child for children in pairs_below(*pair) for child in children]
+        for pair in sorted(open_pairs, key=min):  # gates stand bottom-up: what lies below is decided first
+            verdict[min(pair), max(pair)] = any(known(*p) and known(*s) for p, s in pairs_below(*pair))
+        return bool(known(a, b))
 
     for gate in range(circuit.n_or_gates):
         pairs = list(circuit.elements_of(gate))
@@ -310,5 +319,6 @@ def _check_determinism(circuit: Circuit) -> None:
                 if together(p, q) and together(s, t):
                     raise CircuitError(
                         f"or gate {gate} is not deterministic: its elements {i} ({name_of(circuit, p)}, "
-                        f"{name_of(circuit, s)}) and {j} ({name_of(circuit, q)}, {name_of(circuit, t)}) can be true together"
+                        f"{name_of(circuit, s)}) and {j} ({name_of(circuit, q)}, {name_of(circuit, t)}) "
+                        "can be true together"
                     )

@@ -154,7 +154,7 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         if weights is not None:
             train = dataclasses.replace(train, weights=weights[rest])
         learner = Learner(
-            self._choose_vtree(train.values), train, valid, len(self.classes_), settings, get_backend(self.backend)
+            self._choose_vtree(train), train, valid, len(self.classes_), settings, get_backend(self.backend)
         )
         for _report in (*learner.grow(), *learner.refine()):
             pass
@@ -186,17 +186,17 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         rest, aside = draw(codes, n_aside, np.random.default_rng(self.seed))
         return (rest, aside) if len(aside) else (every, every)
 
-    def _choose_vtree(self, values: NDArray[np.floating]) -> Vtree:
-        shape = self.image_shape
-        if shape is not None and shape[0] * shape[1] != values.shape[1]:
+    def _choose_vtree(self, train: EncodedSet) -> Vtree:
+        shape, n_features = self.image_shape, train.values.shape[1]
+        if shape is not None and shape[0] * shape[1] != n_features:
             raise SettingsError(
-                f"image_shape: expected height x width = {values.shape[1]}, the number of features, found {shape}"
+                f"image_shape: expected height x width = {n_features}, the number of features, found {shape}"
             )
         if not isinstance(self.vtree, Vtree):
-            return choose_vtree(self.vtree, shape, values, seed=self.seed)
-        if self.vtree.n_variables != values.shape[1]:
+            return choose_vtree(self.vtree, shape, train, seed=self.seed)
+        if self.vtree.n_variables != n_features:
             raise SettingsError(
-                f"vtree: expected one over the {values.shape[1]} features, found one over {self.vtree.n_variables}"
+                f"vtree: expected one over the {n_features} features, found one over {self.vtree.n_variables}"
             )
         return self.vtree
 

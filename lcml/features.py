@@ -1,8 +1,9 @@
 """The features of a data set: the flows of all literals and elements, kept in memory where they fit.
 
-A chunk of examples is an array (n_rows, n_examples): rows 0..2n-1 are the literals, the others belong to elements, in an
-order of the store's own (`rows`). Kept features grow with the circuit: after a round of splits only what flows through
-new elements is computed. Features that would exceed the budget are recomputed, chunk by chunk, whenever they are read.
+A chunk of examples is an array (n_rows, n_examples): rows 0..2n-1 are the literals, the others belong to elements, in
+an order of the store's own (`rows`). Kept features grow with the circuit: after a round of splits only what flows
+through new elements is computed. Features that would exceed the budget are recomputed, chunk by chunk, whenever they
+are read.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -144,7 +145,7 @@ class FeatureStore:
         if kept is None:
             self._compile()
             return lambda index: (slices[index], self._fresh(slices[index]))
-        return lambda index: (slices[index], kept[index][:n_rows])
+        return lambda index: (slices[index], kept[index][:n_rows, :])
 
     def _slices(self) -> Iterator[slice]:
         size = self.backend.chunk_examples
@@ -187,8 +188,8 @@ def _growth_steps(
 ) -> list[_GrowthStep]:
     """The steps that fill the rows of new elements, from the root down.
 
-    In a product circuit Pr(element) / Pr(gate) is the product of the literals that the element implies and its gate does
-    not, so flows need no up pass; an or gate's flow is the sum of the flows of the elements that lead to it.
+    In a product circuit Pr(element) / Pr(gate) is the product of the literals that the element implies and its gate
+    does not, so flows need no up pass; an or gate's flow is the sum of the flows of the elements that lead to it.
     """
 
     def device(values: Sequence[int] | NDArray[np.int64]) -> Array:

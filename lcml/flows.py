@@ -39,7 +39,7 @@ def node_probabilities(plan: FlowPlan, literals: Array) -> Array:
     Pr(X) = q, Pr(not X) = 1 - q, Pr(element) = Pr(prime) Pr(sub), Pr(or gate) = sum of its elements. [Algorithm 1]
     """
     xp, n_literals = plan.backend.xp, plan.circuit.n_literals
-    probability = xp.empty((plan.circuit.n_nodes, literals.shape[1]), dtype=literals.dtype)
+    probability = plan.backend.empty((plan.circuit.n_nodes, literals.shape[1]), literals.dtype)
     probability[:n_literals, :] = literals
     for level in plan.levels:
         rows = xp.take(probability, level.prime, axis=0) * xp.take(probability, level.sub, axis=0)
@@ -55,7 +55,7 @@ def or_derivatives(plan: FlowPlan, probability: Array) -> Array:
     c(root) = 1; c(g) = sum over the elements that have g as a child of c(their gate) Pr(sibling). Never divides.
     """
     xp = plan.backend.xp
-    derivative = xp.empty((plan.circuit.n_or_gates, probability.shape[1]), dtype=probability.dtype)
+    derivative = plan.backend.empty((plan.circuit.n_or_gates, probability.shape[1]), probability.dtype)
     for level in reversed(plan.levels):
         if level.wire_parent is None:
             derivative[level.first : level.stop, :] = 1
@@ -73,7 +73,7 @@ def flows(plan: FlowPlan, literals: Array, on_contradiction: OnContradiction = "
     NaN flows with `on_contradiction="nan"`.
     """
     circuit, xp = plan.circuit, plan.backend.xp
-    result = xp.empty((circuit.n_literals + circuit.n_elements, literals.shape[1]), dtype=literals.dtype)
+    result = plan.backend.empty((circuit.n_literals + circuit.n_elements, literals.shape[1]), literals.dtype)
     result[: circuit.n_literals, :] = literals
     if circuit.n_or_gates == 0:
         return result
@@ -86,9 +86,9 @@ def flows(plan: FlowPlan, literals: Array, on_contradiction: OnContradiction = "
     )
     if not circuit.is_tautology:
         wires = xp.take(derivative, plan.literal_parent, axis=0) * xp.take(probability, plan.literal_sibling, axis=0)
-        result[: circuit.n_literals, :] = 0
         pulled = plan.backend.segment_sum(wires, plan.literal_offsets)
-        result[plan.used_literals, :] = pulled * xp.take(literals, plan.used_literals, axis=0)
+        pulled = xp.concat([pulled, xp.zeros_like(pulled[:1, :])], axis=0)
+        result[: circuit.n_literals, :] = xp.take(pulled, plan.literal_segment, axis=0) * literals
         result = result / _root_probability(plan, probability, on_contradiction)
     return result
 
@@ -102,7 +102,8 @@ def logits_bottom_up(
     elements of u + weight Pr; the result is u(root) / Pr(root). Equals weights . flows. [Proposition 3]
     """
     circuit, xp = plan.circuit, plan.backend.xp
-    u = xp.zeros((circuit.n_nodes, literals.shape[1]), dtype=literals.dtype)
+    u = plan.backend.empty((circuit.n_nodes, literals.shape[1]), literals.dtype)
+    u[: circuit.n_literals, :] = 0
     if literal_weights is not None:
         u[: circuit.n_literals, :] = literals * literal_weights[:, None]
     if circuit.n_or_gates == 0:

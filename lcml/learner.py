@@ -1,8 +1,8 @@
 """Learn a logistic circuit: fit the weights, split where it helps most, fit again; at the end a path of penalties.
 
 The learner reads no file, logs nothing and prints nothing: it yields a report per round, and its `state` is all that a
-checkpoint must hold. The structure of a state is its split history: replaying it gives the same circuit and, to the bit,
-the same features, so that a resumed learner goes on as if it had never stopped.
+checkpoint must hold. The structure of a state is its split history: replaying it gives the same circuit and, to the
+bit, the same features, so that a resumed learner goes on as if it had never stopped.
 """
 
 import dataclasses
@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -146,7 +145,8 @@ class Learner:
         return monotonic() - self._started
 
     def grow(self) -> Iterator[RoundReport]:
-        """Fit, then split and fit again until a limit is met, nothing is worth a split, or validation stops improving."""
+        """Fit, then split and fit again until a limit is met, nothing is worth a split, or validation stops
+        improving."""
         if self.state is None:
             yield from self._finish_round((), self._objective().zeros(), {}, ())
         while self.state is not None and not self._is_done():
@@ -298,15 +298,16 @@ class Learner:
         limit = min(limits, default=None)
         if limit is not None and limit < self.initial.n_elements:
             raise SettingsError(
-                f"the initial circuit over {self.initial.n_variables} variables has {self.initial.n_elements} elements and "
-                f"{self.n_parameters(self.initial)} parameters, more than max_elements or max_parameters allow; raise them"
+                f"the initial circuit over {self.initial.n_variables} variables has {self.initial.n_elements} elements "
+                f"and {self.n_parameters(self.initial)} parameters, more than max_elements or max_parameters allow; "
+                "raise them"
             )
         return limit
 
     def _is_done(self) -> bool:
         assert self.state is not None
         settings = self.settings
-        full = self._max_elements is not None and self.circuit.n_elements >= self._max_elements
+        full = self._max_elements is not None and self.circuit.n_elements >= _FULL_SHARE * self._max_elements
         over_time = settings.time_limit is not None and self.seconds() > _GROWTH_SHARE * settings.time_limit
         ended = self.state.round >= settings.rounds or self.state.stale_rounds >= settings.patience
         return full or over_time or ended or self._stopping()
@@ -315,6 +316,9 @@ class Learner:
         limit = self.settings.time_limit
         return self._interrupted() or (limit is not None and self.seconds() > limit)
 
+
+_FULL_SHARE = 0.99
+"""Growth ends when so much of the limit on elements is used: the last few splits are not worth another fit."""
 
 _GROWTH_SHARE = 0.6
 """With a time limit, growth ends after this share of it: the rest is for the final path of penalties."""

@@ -11,8 +11,8 @@ from lcml.model import FloatArray, Link, predicted_codes, probabilities
 
 @dataclass(frozen=True)
 class Quality:
-    """accuracy: share of right labels; f1_macro: mean over classes of 2 TP / (2 TP + FP + FN), 0 for a class that neither
-    occurs nor is predicted; log_loss: mean of -log p(true class), natural logarithm."""
+    """accuracy: share of right labels; f1_macro: mean over classes of 2 TP / (2 TP + FP + FN), 0 for a class that
+    neither occurs nor is predicted; log_loss: mean of -log p(true class), natural logarithm."""
 
     accuracy: float
     f1_macro: float

@@ -1,7 +1,7 @@
 """Minimise the objective by mini-batches: for features that are recomputed because they, or the data, exceed memory.
 
-Adam (Kingma & Ba, ICLR 2015) over the chunks of the feature store in a new random order every epoch, with a step size that
-falls to 0 as a cosine: the noise of the batches dies out with it.
+Adam (Kingma & Ba, ICLR 2015) over the chunks of the feature store in a new random order every epoch, with a step size
+that falls to 0 as a cosine: the noise of the batches dies out with it.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ import numpy as np
 from lcml.objective import Objective, Parameters
 from lcml.solver import Solution, SolverSettings, never
 
-_STEP, _BETA1, _BETA2, _EPSILON = 0.02, 0.9, 0.99, 1e-8
+_STEP, _BETA1, _BETA2, _EPSILON = 0.1, 0.9, 0.99, 1e-8
 _ITERATIONS_PER_EPOCH = 4
 """An epoch counts as so many iterations of a full-batch solver, each of which reads the data about once."""
 
@@ -33,7 +33,9 @@ def minimise_minibatch(
     theta = start.flat()
     first, second = np.zeros_like(theta), np.zeros_like(theta)
     step, previous, converged = 0, np.inf, False
-    for epoch in range(n_epochs):
+    n_done = 0
+    while n_done < n_epochs:
+        n_done += 1
         losses = []
         for chunk in generator.permutation(n_chunks).tolist():
             loss, gradient = objective.value_and_gradient(start.from_flat(theta), [chunk])
@@ -53,4 +55,4 @@ def minimise_minibatch(
         if converged or should_stop():
             break
     solution = start.from_flat(theta)
-    return Solution(solution, objective.value_and_gradient(solution)[0], epoch + 1, converged)
+    return Solution(solution, objective.value_and_gradient(solution)[0], n_done, converged)

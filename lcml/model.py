@@ -58,8 +58,13 @@ class LogisticCircuit:
             object.__setattr__(self, name, array)
         if self.encoder.n_features != self.circuit.n_variables:
             raise CircuitError(
-                f"model: the encoder has {self.encoder.n_features} features, the circuit {self.circuit.n_variables} variables"
+                f"model: the encoder has {self.encoder.n_features} features, "
+                f"the circuit {self.circuit.n_variables} variables"
             )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy in another process needs: the fields, not the compiled plans."""
+        return {name: value for name, value in self.__dict__.items() if name != "_plans"}
 
     @property
     def n_parameters(self) -> int:
@@ -117,7 +122,7 @@ def predicted_codes(logits: FloatArray) -> NDArray[np.int64]:
     """(n_examples,) index of the most probable class for logits (n_examples, n_sets); a tie goes to the first class."""
     if logits.shape[1] == 1:
         return (logits[:, 0] > 0).astype(np.int64)
-    return np.argmax(logits, axis=1)
+    return np.asarray(np.argmax(logits, axis=1))
 
 
 def probabilities(logits: FloatArray, link: Link) -> FloatArray:

@@ -24,7 +24,8 @@ from lcml.model import FloatArray, Link, n_weight_sets
 
 @dataclass(frozen=True, eq=False)
 class Parameters:
-    """weights (n_sets, n_features) in the order literals, elements (elements alone without literal weights); bias (n_sets,)."""
+    """weights (n_sets, n_features) in the order literals, elements (elements alone without literal weights); bias
+    (n_sets,)."""
 
     weights: FloatArray
     bias: FloatArray
@@ -91,7 +92,7 @@ class Objective:
 
         def statistics(examples: slice, values: Array) -> tuple[Array, ...]:
             loss, residual = self._loss_and_residual(weights @ values + bias, examples)
-            return loss, residual @ values.T, xp.sum(residual, axis=1)
+            return loss, (values @ residual.T).T, xp.sum(residual, axis=1)  # the faster of the two orders
 
         share = 1.0 if chunks is None else self.features.share(chunks)
         loss, by_row, by_bias = (self._host(total) / share for total in self.features.sum(statistics, chunks))
@@ -106,7 +107,7 @@ class Objective:
 
         def statistics(examples: slice, values: Array) -> tuple[Array, ...]:
             curvature = self.curvature(weights @ values + bias, examples)
-            return curvature @ (values * values).T, xp.sum(curvature, axis=1)
+            return ((values * values) @ curvature.T).T, xp.sum(curvature, axis=1)
 
         by_row, by_bias = self.features.sum(statistics)
         return Parameters(self._host(by_row)[:, self.rows] + self.l2, self._host(by_bias))
@@ -127,7 +128,7 @@ class Objective:
         if self.n_sets == 1:
             target = xp.astype(codes[None, :] == 1, logits.dtype)
         else:
-            target = xp.astype(codes[None, :] == xp.arange(self.n_sets)[:, None], logits.dtype)
+            target = xp.astype(codes[None, :] == backend.asarray(np.arange(self.n_sets))[:, None], logits.dtype)
         if self.link == "softmax":
             top = xp.max(logits, axis=0, keepdims=True)
             loss = top + xp.log(xp.sum(xp.exp(logits - top), axis=0, keepdims=True))

@@ -35,7 +35,11 @@ class Level:
 
 @dataclass(frozen=True, eq=False)
 class FlowPlan:
-    """The compiled circuit. levels: bottom-up; literal_*: the wires to literals, as in Level, grouped by literal."""
+    """The compiled circuit. levels: bottom-up.
+
+    literal_parent, literal_sibling, literal_offsets: the wires to literals, as in Level, grouped by used literal;
+    literal_segment (2 n_variables,): the group of every literal, that behind the last for a literal without wires.
+    """
 
     circuit: Circuit
     backend: Backend
@@ -46,7 +50,7 @@ class FlowPlan:
     literal_parent: Array
     literal_sibling: Array
     literal_offsets: Array
-    used_literals: Array
+    literal_segment: Array
 
 
 def compile_plan(circuit: Circuit, backend: Backend) -> FlowPlan:
@@ -84,6 +88,8 @@ def compile_plan(circuit: Circuit, backend: Backend) -> FlowPlan:
         )
     literal_bounds = wire_start[: circuit.n_literals + 1]
     used = np.flatnonzero(np.diff(literal_bounds))
+    segment = np.full(circuit.n_literals, len(used))
+    segment[used] = np.arange(len(used))
     return FlowPlan(
         circuit=circuit,
         backend=backend,
@@ -94,5 +100,5 @@ def compile_plan(circuit: Circuit, backend: Backend) -> FlowPlan:
         literal_parent=device(parent[: literal_bounds[-1]]),
         literal_sibling=device(sibling[: literal_bounds[-1]]),
         literal_offsets=device(np.append(literal_bounds[used], literal_bounds[-1])),
-        used_literals=device(used),
+        literal_segment=device(segment),
     )

@@ -6,9 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
-import numpy as np
-from numpy.typing import NDArray
-
 from lcml import vtree as vtrees
 from lcml.backend import Backend, get_backend
 from lcml.checkpoint import Checkpoint
@@ -65,7 +62,7 @@ def prepare(config: TrainConfig, resumed: Checkpoint | None = None, checkpoint_p
     train, valid = (EncodedSet(encoder.encode(part.features), part.labels) for part in (splits.train, splits.valid))
     if resumed is None:
         vtree = choose_vtree(
-            config.vtree, splits.image_shape, train.values, offset=config.vtree_offset, seed=config.learn.seed
+            config.vtree, splits.image_shape, train, offset=config.vtree_offset, seed=config.learn.seed
         )
         checkpoint = Checkpoint(config, splits.fingerprint, vtree, config.run_name or checkpoint_path.stem)
     elif resumed.fingerprint == splits.fingerprint:
@@ -81,16 +78,16 @@ def prepare(config: TrainConfig, resumed: Checkpoint | None = None, checkpoint_p
 def choose_vtree(
     kind: VtreeKind,
     image_shape: tuple[int, int] | None,
-    values: NDArray[np.floating],
+    train: EncodedSet,
     *,
     offset: tuple[int, int] = (0, 0),
     seed: int = 0,
 ) -> Vtree:
-    """The vtree of that kind for encoded training examples (n_examples, n_variables).
+    """The vtree of that kind for encoded training examples; mutual information is that given the class.
 
     Raises DataError for a grid, or an offset, where the data are no images.
     """
-    n_variables = values.shape[1]
+    n_variables = train.values.shape[1]
     if image_shape is None and (kind == "grid" or offset != (0, 0)):
         raise DataError(
             "the vtree grid and vtree_offset are for images, but these data have no image shape; choose another vtree"
@@ -102,7 +99,7 @@ def choose_vtree(
         assert image_shape is not None
         return vtrees.grid(*image_shape, offset=offset)
     if kind == "mutual-information":
-        return vtrees.from_mutual_information(values)
+        return vtrees.from_mutual_information(train.values, train.labels)
     if kind == "random":
         return vtrees.random(n_variables, seed)
     return vtrees.balanced(n_variables) if kind == "balanced" else vtrees.right_linear(n_variables)

@@ -10,8 +10,8 @@ phi_i = f_i x_iv. With residuals r_ik = t_ik - p_ik and curvatures h_ik = p_ik (
               before the split less that within the groups weighted by x_iv and 1 - x_iv, each group by its share of e's
               flow; the split whose groups vary least, summed over classes, is the best of its element
 
-Elements of one vtree node and variables of its scope meet in matrix products over examples; nothing loops over examples,
-elements or variables.
+Elements of one vtree node and variables of its scope meet in matrix products over examples; nothing loops over
+examples, elements or variables.
 """
 
 from collections.abc import Sequence
@@ -93,7 +93,9 @@ def score_splits(
 
 def _groups(circuit: Circuit) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """(elements, variables) of every vtree node that has something to split."""
-    groups = []
+    groups: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
+    if not circuit.n_elements:
+        return groups
     elem_vtree = circuit.or_vtree[circuit.elem_or]
     order = np.argsort(elem_vtree, kind="stable")
     nodes, first = np.unique(elem_vtree[order], return_index=True)
@@ -122,7 +124,8 @@ def _is_free(circuit: Circuit, elements: NDArray[np.int64], variables: NDArray[n
 def _gain_sums(
     xp: Array, values: Array, rows: Array, variables: Array, residual: Array, curvature: Array
 ) -> tuple[Array, ...]:
-    """Sums f x, f; and per class G, G0, H, C, D: shapes (m, v), (m,), (k, m, v), (k, m), (k, m, v), (k, m, v), (k, m)."""
+    """Sums f x, f; and per class G, G0, H, C, D: shapes (m, v), (m,), (k, m, v), (k, m), (k, m, v), (k, m, v), (k,
+    m)."""
     flow, x = xp.take(values, rows, axis=0), xp.take(values, variables, axis=0).T
     first = residual[:, None, :] * flow
     second = curvature[:, None, :] * (flow * flow)
@@ -150,7 +153,8 @@ def _gain(sums: list[NDArray[np.float64]], l2: float) -> NDArray[np.float64]:
 def _variance_sums(
     xp: Array, values: Array, rows: Array, variables: Array, residual: Array, curvature: Array
 ) -> tuple[Array, ...]:
-    """Sums f x, f; and per class of w g and w g^2 with w = f or f x and g = r f: (k, m, v), (k, m), (k, m, v), (k, m)."""
+    """Sums f x, f; and per class of w g and w g^2 with w = f or f x and g = r f: (k, m, v), (k, m), (k, m, v), (k,
+    m)."""
     flow, x = xp.take(values, rows, axis=0), xp.take(values, variables, axis=0).T
     derivative = residual[:, None, :] * flow
     first = derivative * flow

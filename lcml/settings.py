@@ -7,6 +7,7 @@ from lcml.backend import Precision
 from lcml.errors import SettingsError
 from lcml.model import Link
 from lcml.scoring import Criterion
+from lcml.splits import MAX_DEPTH
 
 SolverName = Literal["lbfgs", "minibatch"]
 Metric = Literal["accuracy", "f1-macro", "log-loss"]
@@ -17,8 +18,8 @@ class LearnSettings:
     """How structure and weights are learned. Raises SettingsError for a value out of range.
 
     link: one-vs-rest sigmoid (the paper's) or softmax; literal_weights: whether literals carry weights too
-    criterion: what scores splits; depth: levels that a split copies beside its path; growth: elements added per round as
-    a share of those present; minimum_support: the least flow, in examples, of either half of a split;
+    criterion: what scores splits; depth: levels that a split copies beside its path; growth: elements added per round
+    as a share of those present; minimum_support: the least flow, in examples, of either half of a split;
     score_examples: training examples that scoring reads per round
     rounds, max_elements, max_parameters, time_limit (seconds): limits, None for none
     metric, patience: what the validation set measures, and how many rounds without improvement end growth
@@ -76,6 +77,8 @@ class LearnSettings:
             value = getattr(self, name)
             if value is not None and not bound <= value < float("inf"):
                 raise SettingsError(f"{name}: expected a number of at least {bound:g}, found {value}")
+        if self.depth > MAX_DEPTH:
+            raise SettingsError(f"depth: expected at most {MAX_DEPTH}, found {self.depth}")
         if not self.l2_path or not all(0 <= l2 < float("inf") for l2 in self.l2_path):
             raise SettingsError(f"l2_path: expected one or more penalties of 0 or more, found {self.l2_path}")
 

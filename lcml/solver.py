@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lcml.objective import FloatArray, Objective, Parameters
+from lcml.model import FloatArray
+from lcml.objective import Objective, Parameters
 
 _CURVATURE_FLOOR = 1e-3
 """Diagonal entries below this share of the mean are raised to it: a flat direction must not get an endless step."""
@@ -42,7 +43,8 @@ def never() -> bool:
 def minimise(
     objective: Objective, start: Parameters, settings: SolverSettings, should_stop: Callable[[], bool] = never
 ) -> Solution:
-    """Minimise `objective` from `start`; `should_stop` is asked after every iteration and ends it with the best so far."""
+    """Minimise `objective` from `start`; `should_stop` is asked after every iteration and ends it with the best so
+    far."""
     from scipy.optimize import minimize
 
     diagonal = objective.hessian_diagonal(start).flat()

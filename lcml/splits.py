@@ -1,13 +1,14 @@
 """Splits: the one operation that grows a circuit.
 
-Split(element, variable) replaces an element by two of the same or gate, one conditioned on X_v, one on not X_v. Nodes on
-the way to v are copied; their siblings are copied down to `depth` levels and shared below. Since exactly one of X_v and
-not X_v holds, the function does not change while both halves inherit the element's weights.
+Split(element, variable) replaces an element by two of the same or gate, one conditioned on X_v, one on not X_v. Nodes
+on the way to v are copied; their siblings are copied down to `depth` levels and shared below. Since exactly one of X_v
+and not X_v holds, the function does not change while both halves inherit the element's weights.
 Source: Liang & Van den Broeck, AAAI 2019, section 4.2 and Algorithm 3.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,9 @@ from numpy.typing import NDArray
 from lcml.circuit import Circuit
 from lcml.errors import CircuitError
 from lcml.vtree import IntArray, _frozen
+
+MAX_DEPTH = 64
+"""A deeper copy would be a copy of everything: vtrees of use are not that high."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +49,9 @@ def apply_splits(circuit: Circuit, splits: Iterable[Split], depth: int = 0) -> S
     element named twice, a variable outside the element's scope or already decided there, or a negative depth.
     """
     ordered = sorted(splits, key=lambda split: split.element)
-    if depth < 0:
-        raise CircuitError(f"split depth: expected 0 or more, found {depth}")
-    for split, following in zip(ordered, ordered[1:], strict=False):
+    if not 0 <= depth <= MAX_DEPTH:
+        raise CircuitError(f"split depth: expected 0 to {MAX_DEPTH}, found {depth}")
+    for split, following in pairwise(ordered):
         if split.element == following.element:
             raise CircuitError(f"element {split.element} is split twice in one round; keep one of the splits")
     editor = _Editor(circuit, depth)
@@ -69,7 +73,7 @@ class SplitCosts:
     def added(self, split: Split) -> int:
         """Elements after the split less elements before."""
         editor, n_gates = self._editor, len(self._editor.gates)
-        gate, element, halves = editor.halves(split)
+        _, element, halves = editor.halves(split)
         fresh = [half for new in editor.gates[n_gates:] for half in new.elements] + halves
         lost: dict[int, int] = {}
         for half in fresh:
@@ -154,7 +158,7 @@ class _Editor:
     def finish(self) -> SplitResult:
         """Drop what the root no longer reaches, renumber by height, and freeze."""
         height = self._circuit.vtree.height
-        reached, stack = set(), [self._circuit.n_or_gates - 1]
+        reached, stack = set(), [self._circuit.n_or_gates - 1] if self._circuit.n_or_gates else []
         while stack:
             gate = stack.pop()
             if gate not in reached:
@@ -165,7 +169,7 @@ class _Editor:
                     ]
         order = sorted(reached, key=lambda gate: (height[self.gates[gate].vtree], gate))
         number = np.arange(self._n_literals + len(self.gates), dtype=np.int32)
-        number[self._n_literals + np.array(order)] = self._n_literals + np.arange(len(order))
+        number[self._n_literals + np.array(order, dtype=np.int64)] = self._n_literals + np.arange(len(order))
         gates = [self.gates[gate] for gate in order]
         elements = [element for gate in gates for element in gate.elements]
         circuit = Circuit.trusted(
@@ -175,8 +179,12 @@ class _Editor:
             _frozen(number[[element.prime for element in elements]]),
             _frozen(number[[element.sub for element in elements]]),
         )
-        kept = np.array([element.kept for element in elements])
+        kept = np.array([element.kept for element in elements], dtype=bool)
         return SplitResult(circuit, _frozen([element.origin for element in elements]), kept)
+
+
+_OPEN = -1
+"""No node: the literal is not decided there."""
 
 
 class _Copies:
@@ -192,32 +200,53 @@ class _Copies:
 
     def condition_element(self, vtree: int, element: _Element) -> _Element | None:
         """A fresh element true where `element` and the literal are, or None where that is nowhere."""
-        first, stop = self._editor._range[self._editor._left[vtree]]
-        in_prime = first <= self._place < stop
+        in_prime = self._is_left(vtree)
         conditioned = self._condition(element.prime if in_prime else element.sub)
-        if conditioned is None:
-            return None
+        return None if conditioned is None else self._half(element, conditioned, in_prime)
+
+    def _half(self, element: _Element, conditioned: int, in_prime: bool) -> _Element:
+        """`element` with the child that mentions the variable conditioned and the other one copied."""
         sibling = self._copy(element.sub if in_prime else element.prime, self._depth)
         prime, sub = (conditioned, sibling) if in_prime else (sibling, conditioned)
         return _Element(prime, sub, element.origin, False)
 
+    def _is_left(self, vtree: int) -> bool:
+        """Whether the variable is on the left of `vtree`."""
+        first, stop = self._editor._range[self._editor._left[vtree]]
+        return bool(first <= self._place < stop)
+
     def _condition(self, node: int) -> int | None:
-        implied = self._editor.implied_by(node)
-        if self._literal in implied:
-            return node
-        if self._opposite in implied:
-            return None
-        if node not in self._conditioned:
-            gate = self._editor.gates[node - self._editor._n_literals]
-            halves = [self.condition_element(gate.vtree, element) for element in gate.elements]
-            self._conditioned[node] = self._add(gate, [half for half in halves if half is not None])
+        """The node true where `node` and the literal are, or None: level by level down to the variable, then up."""
+        levels = [{node}]
+        while levels[-1]:
+            gates = [self._gate(n) for n in levels[-1] if self._decided(n) is _OPEN]
+            levels.append({e.prime if self._is_left(g.vtree) else e.sub for g in gates for e in g.elements})
+        for level in reversed(levels):
+            for member in sorted(level):
+                if member not in self._conditioned:
+                    decided = self._decided(member)
+                    self._conditioned[member] = self._build(member) if decided is _OPEN else decided
         return self._conditioned[node]
+
+    def _decided(self, node: int) -> int | None:
+        """The node itself where it implies the literal, None where it implies the opposite, else _OPEN."""
+        implied = self._editor.implied_by(node)
+        return node if self._literal in implied else None if self._opposite in implied else _OPEN
+
+    def _build(self, node: int) -> int | None:
+        gate = self._gate(node)
+        in_prime = self._is_left(gate.vtree)
+        children = [(e, self._conditioned[e.prime if in_prime else e.sub]) for e in gate.elements]
+        return self._add(gate, [self._half(e, child, in_prime) for e, child in children if child is not None])
+
+    def _gate(self, node: int) -> _Gate:
+        return self._editor.gates[node - self._editor._n_literals]
 
     def _copy(self, node: int, depth: int) -> int:
         if depth == 0 or node < self._editor._n_literals:
             return node
         if (node, depth) not in self._copied:
-            gate = self._editor.gates[node - self._editor._n_literals]
+            gate = self._gate(node)
             elements = [
                 _Element(self._copy(e.prime, depth - 1), self._copy(e.sub, depth - 1), e.origin, False)
                 for e in gate.elements

@@ -153,18 +153,25 @@ def grid(height: int, width: int, offset: tuple[int, int] = (0, 0)) -> Vtree:
     return builder.build()
 
 
-def from_mutual_information(data: ArrayLike, *, alpha: float = 1.0) -> Vtree:
+def from_mutual_information(data: ArrayLike, labels: ArrayLike | None = None, *, alpha: float = 1.0) -> Vtree:
     """Pair up, level by level, the blocks of variables that tell most about each other.
 
-    data (n_examples, n_variables) in [0, 1]: row i makes X_v true with probability data[i, v], independently. The mutual
-    information of two variables comes from their expected joint counts, smoothed by `alpha`; that of two blocks is the
-    mean over their pairs. Greedy matching at every level, so the tree's height is ceil(log2 n).
+    data (n_examples, n_variables) in [0, 1]: row i makes X_v true with probability data[i, v], independently. The
+    mutual information of two variables comes from their expected joint counts, smoothed by `alpha`; with `labels`
+    (n_examples,) it is that given the class, which also sees variables that only together tell the class (XOR). That of
+    two blocks is the mean over their pairs. Greedy matching at every level, so the tree's height is ceil(log2 n).
     Source: the bottom-up method of Liang, Bekker & Van den Broeck, UAI 2017, section 4.1.
     """
     values = np.asarray(data, dtype=np.float64)
     if values.ndim != 2 or not values.size:
         raise CircuitError(f"vtree: expected data of shape (examples, variables), found {values.shape}")
-    information = _mutual_information(values, alpha)
+    codes = np.zeros(len(values)) if labels is None else np.asarray(labels)
+    if codes.shape != (len(values),):
+        raise CircuitError(f"vtree: expected {len(values)} labels, found an array of shape {codes.shape}")
+    information = np.zeros((values.shape[1], values.shape[1]))
+    for code in np.unique(codes):
+        part = values[codes == code]
+        information += len(part) / len(values) * _mutual_information(part, alpha)
     builder = _Builder()
     blocks = [builder.leaf(v) for v in range(values.shape[1])]
     while len(blocks) > 1:

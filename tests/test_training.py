@@ -13,6 +13,7 @@ from lcml.config import TrainConfig
 from lcml.data import load_splits
 from lcml.errors import DataError, LcmlError, OutputError, SettingsError
 from lcml.formats import load_model
+from lcml.learner import EncodedSet
 from lcml.model import LogisticCircuit
 from lcml.preparation import check_writable, choose_vtree, prepare
 from lcml.records import RoundRecord
@@ -314,11 +315,11 @@ def test_a_place_below_directories_yet_to_be_made_is_writable(tmp_path: Path) ->
 
 
 def test_the_vtree_follows_its_kind() -> None:
-    values = np.random.default_rng(0).random((20, 6))
-    assert choose_vtree("auto", (2, 3), values).same_as(vtree.grid(2, 3))
-    assert choose_vtree("auto", (2, 3), values, offset=(1, 0)).same_as(vtree.grid(2, 3, (1, 0)))
-    assert choose_vtree("auto", None, values).same_as(vtree.from_mutual_information(values))
-    assert choose_vtree("auto", None, np.zeros((2, 600))).same_as(vtree.balanced(600))
-    assert choose_vtree("random", (2, 3), values, seed=4).same_as(vtree.random(6, 4))
-    assert choose_vtree("balanced", (2, 3), values).same_as(vtree.balanced(6))
-    assert choose_vtree("right-linear", None, values).same_as(vtree.right_linear(6))
+    train = EncodedSet(np.random.default_rng(0).random((20, 6)), np.tile([0, 1], 10))
+    assert choose_vtree("auto", (2, 3), train).same_as(vtree.grid(2, 3))
+    assert choose_vtree("auto", (2, 3), train, offset=(1, 0)).same_as(vtree.grid(2, 3, (1, 0)))
+    assert choose_vtree("auto", None, train).same_as(vtree.from_mutual_information(train.values, train.labels))
+    assert choose_vtree("auto", None, EncodedSet(np.zeros((2, 600)), np.array([0, 1]))).same_as(vtree.balanced(600))
+    assert choose_vtree("random", (2, 3), train, seed=4).same_as(vtree.random(6, 4))
+    assert choose_vtree("balanced", (2, 3), train).same_as(vtree.balanced(6))
+    assert choose_vtree("right-linear", None, train).same_as(vtree.right_linear(6))

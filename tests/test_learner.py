@@ -1,0 +1,188 @@
+"""The learner: limits, determinism, resuming, stopping, and what it learns."""
+
+import dataclasses
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from lcml import vtree as vtrees
+from lcml.backend import NumpyBackend
+from lcml.circuit import initial_circuit
+from lcml.errors import DataError, SettingsError
+from lcml.features import FeatureStore
+from lcml.learner import EncodedSet, FitState, Learner, circuit_after
+from lcml.objective import Objective
+from lcml.settings import LearnSettings, SolverName
+from lcml.vtree import Vtree
+
+NUMPY = NumpyBackend()
+SETTINGS = LearnSettings(rounds=4, l2=1e-3, l2_path=(1e-2, 1e-4), minimum_support=2, patience=10)
+
+
+def noisy_rule(n: int, seed: int) -> EncodedSet:
+    """Three classes over 9 variables, by conjunctions, with a tenth of the labels drawn at random."""
+    generator = np.random.default_rng(seed)
+    q = generator.random((n, 9))
+    bits = q > 0.5
+    labels = np.where(bits[:, 0] & bits[:, 4], 2, np.where(bits[:, 3] ^ bits[:, 7], 1, 0))
+    noise = generator.random(n) < 0.1
+    return EncodedSet(q, np.where(noise, generator.integers(0, 3, n), labels))
+
+
+TRAIN, VALID = noisy_rule(300, 1), noisy_rule(100, 2)
+
+
+def learner(settings: LearnSettings = SETTINGS, vtree: Vtree | None = None, **options: object) -> Learner:
+    vtree = vtree or vtrees.grid(3, 3)
+    return Learner(vtree, TRAIN, VALID, 3, settings, NUMPY, **options)  # type: ignore[arg-type]
+
+
+def finished(fresh: Learner) -> FitState:
+    for _ in fresh.grow():
+        pass
+    for _ in fresh.refine():
+        pass
+    assert fresh.state is not None
+    return fresh.state
+
+
+def assert_same(first: FitState, second: FitState) -> None:
+    assert first.history == second.history
+    assert (first.best.round, first.best.l2, first.best.valid) == (second.best.round, second.best.l2, second.best.valid)
+    np.testing.assert_array_equal(first.parameters.flat(), second.parameters.flat())
+    np.testing.assert_array_equal(first.best.parameters.flat(), second.best.parameters.flat())
+
+
+def test_rounds_grow_the_circuit_and_lower_the_loss() -> None:
+    fresh = learner()
+    reports = list(fresh.grow())
+    assert [report.round for report in reports] == [0, 1, 2, 3, 4]
+    assert all(later.n_elements > earlier.n_elements for earlier, later in pairwise(reports))
+    assert reports[-1].train_loss < reports[0].train_loss
+    assert reports[-1].n_parameters == 3 * (reports[-1].n_elements + 18 + 1)
+    assert {"score", "split", "features", "fit", "evaluate"} <= reports[-1].seconds.keys()
+
+
+def test_reported_figures_are_those_of_the_best_weights() -> None:
+    fresh = learner()
+    finished(fresh)
+    circuit, best = fresh.best()
+    objective = Objective(FeatureStore(circuit, VALID.values, NUMPY), VALID.labels, 3)
+    predicted = objective.logits(best.parameters).argmax(axis=1)
+    assert best.valid.accuracy == pytest.approx((predicted == VALID.labels).mean())
+
+
+def test_the_same_seed_gives_the_same_model() -> None:
+    assert_same(finished(learner()), finished(learner()))
+
+
+@pytest.mark.parametrize("solver", ["lbfgs", "minibatch"])
+@pytest.mark.parametrize("budget", [None, 0])
+def test_a_resumed_learner_ends_where_an_uninterrupted_one_does(solver: SolverName, budget: int | None) -> None:
+    settings = dataclasses.replace(SETTINGS, solver=solver, memory_budget=budget)
+    whole = finished(learner(settings))
+    for stop_after in range(3):
+        first = learner(settings)
+        for report in first.grow():
+            if report.round == stop_after:
+                break
+        assert_same(finished(learner(settings, state=first.state)), whole)
+
+
+def test_history_replays_to_the_circuit() -> None:
+    fresh = learner()
+    for _ in fresh.grow():
+        pass
+    assert fresh.state is not None
+    replayed = circuit_after(initial_circuit(vtrees.grid(3, 3)), fresh.state, fresh.state.round, 0)
+    assert replayed.same_as(fresh.circuit)
+
+
+def test_limits_on_elements_parameters_and_rounds() -> None:
+    initial = initial_circuit(vtrees.grid(3, 3)).n_elements
+    small = learner(dataclasses.replace(SETTINGS, max_elements=initial + 6))
+    assert [report.n_elements <= initial + 6 for report in small.grow()]
+    assert small.circuit.n_elements <= initial + 6
+    few = learner(dataclasses.replace(SETTINGS, max_parameters=3 * (initial + 9 + 18 + 1)))
+    assert all(report.n_parameters <= 3 * (initial + 9 + 18 + 1) for report in few.grow())
+    assert len(list(learner(dataclasses.replace(SETTINGS, rounds=0)).grow())) == 1
+
+
+def test_limits_below_the_initial_circuit_are_refused() -> None:
+    with pytest.raises(SettingsError, match=r"the initial circuit over 9 variables has .* parameters, more than"):
+        learner(dataclasses.replace(SETTINGS, max_parameters=30))
+
+
+def test_stopping_keeps_the_last_finished_round() -> None:
+    fresh = learner()
+    stop = False
+    interrupted = learner(should_stop=lambda: stop)
+    reports = fresh.grow()
+    for report in interrupted.grow():
+        expected = next(reports)
+        assert report.train_loss == expected.train_loss
+        stop = report.round == 2
+    assert interrupted.state is not None
+    assert interrupted.state.round == 2
+    assert list(interrupted.refine()) == []
+
+
+def test_validation_that_stops_improving_ends_growth() -> None:
+    patient = learner(dataclasses.replace(SETTINGS, rounds=30, patience=2, growth=1.0))
+    reports = list(patient.grow())
+    assert len(reports) < 31
+    assert not any(report.improved for report in reports[-2:])
+
+
+def test_final_path_never_lowers_the_validated_quality() -> None:
+    fresh = learner()
+    grown = [report.valid.rank("accuracy") for report in fresh.grow()]
+    finished(fresh)
+    assert fresh.state is not None
+    assert fresh.state.best.valid.rank("accuracy") >= max(grown)
+
+
+def test_planted_rule_is_learned() -> None:
+    generator = np.random.default_rng(0)
+    q = generator.integers(0, 2, (500, 6)).astype(float)
+    labels = ((q[:, 0] * q[:, 3] + q[:, 5]) > 0).astype(np.int64)
+    train, valid = EncodedSet(q[:400], labels[:400]), EncodedSet(q[400:], labels[400:])
+    fresh = Learner(vtrees.balanced(6), train, valid, 2, dataclasses.replace(SETTINGS, l2=1e-5, l2_path=(1e-5,)), NUMPY)
+    finished(fresh)
+    assert fresh.best()[1].valid.accuracy == 1.0
+
+
+@pytest.mark.parametrize("n_variables", [1, 2])
+def test_one_and_two_variables(n_variables: int) -> None:
+    q = np.random.default_rng(0).random((80, n_variables))
+    labels = (q[:, 0] > 0.5).astype(np.int64)
+    train, valid = EncodedSet(q[:60], labels[:60]), EncodedSet(q[60:], labels[60:])
+    fresh = Learner(vtrees.balanced(n_variables), train, valid, 2, SETTINGS, NUMPY)
+    finished(fresh)
+    assert fresh.best()[1].valid.accuracy > 0.9
+
+
+@pytest.mark.parametrize("which", ["training", "validation"])
+def test_an_empty_set_is_refused(which: str) -> None:
+    empty = EncodedSet(np.zeros((0, 9)), np.zeros(0, dtype=np.int64))
+    train, valid = (empty, VALID) if which == "training" else (TRAIN, empty)
+    with pytest.raises(DataError, match=f"the {which} set is empty"):
+        Learner(vtrees.grid(3, 3), train, valid, 3, SETTINGS, NUMPY)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"link": "probit"}, "link: expected one of sigmoid, softmax"),
+        ({"growth": 0.0}, "growth: expected a number of at least"),
+        ({"l2": -1.0}, "l2: expected a number of at least 0"),
+        ({"l2_path": ()}, "l2_path: expected one or more penalties"),
+        ({"rounds": -1}, "rounds: expected"),
+        ({"depth": -1}, "depth: expected"),
+        ({"time_limit": float("nan")}, "time_limit: expected"),
+    ],
+)
+def test_settings_out_of_range_are_named(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
+        LearnSettings(**changes)  # type: ignore[arg-type]

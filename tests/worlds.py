@@ -1,0 +1,114 @@
+"""What the tests of circuits share: random circuits, and truth by brute force over all worlds."""
+
+import itertools
+
+import numpy as np
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from lcml import vtree as vtrees
+from lcml.circuit import Circuit, initial_circuit
+from lcml.splits import Split, apply_splits
+from lcml.vtree import Vtree
+
+
+def all_worlds(n_variables: int) -> NDArray[np.float64]:
+    """(2^n, n) every assignment of 0 and 1."""
+    return np.array(list(itertools.product((0.0, 1.0), repeat=n_variables)))
+
+
+def world_probabilities(q: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(2^n,) probability of every world when X_v is true with probability q[v], independently."""
+    worlds = all_worlds(len(q))
+    return np.asarray(np.where(worlds == 1, q, 1 - q).prod(axis=1))
+
+
+def truth(circuit: Circuit) -> NDArray[np.bool_]:
+    """(n_nodes, 2^n) whether each node is true in each world, by plain recursion on the definition."""
+    worlds = all_worlds(circuit.n_variables).astype(bool)
+    rows = [worlds[:, v] for v in range(circuit.n_variables)]
+    rows += [~worlds[:, v] for v in range(circuit.n_variables)]
+    for gate in range(circuit.n_or_gates):
+        rows.append(np.any([rows[p] & rows[s] for p, s in circuit.elements_of(gate)], axis=0))
+    return np.array(rows)
+
+
+def brute_flows(circuit: Circuit, q: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(n_elements,) element flows: the probability that a world's one proof of the root uses the element.
+
+    In each world the proof starts at the root and follows the one true element of every gate it meets.
+    """
+    true, weight = truth(circuit), world_probabilities(q)
+    flow = np.zeros(circuit.n_elements)
+    for world, probability in enumerate(weight):
+        stack = [circuit.n_or_gates - 1]
+        while stack:
+            gate = stack.pop()
+            start = circuit.or_start[gate]
+            used = [
+                (start + i, p, s) for i, (p, s) in enumerate(circuit.elements_of(gate)) if true[[p, s], world].all()
+            ]
+            assert len(used) == 1
+            element, *children = used[0]
+            flow[element] += probability
+            stack += [child - circuit.n_literals for child in children if child >= circuit.n_literals]
+    return flow
+
+
+def free_variables(circuit: Circuit, element: int) -> list[int]:
+    """Variables on which `element` can be split."""
+    decided = circuit.implied[circuit.elem_prime[element]] | circuit.implied[circuit.elem_sub[element]]
+    scope = circuit.vtree.scope(circuit.or_vtree[circuit.elem_or[element]]).tolist()
+    return [v for v in scope if v not in decided and v + circuit.n_variables not in decided]
+
+
+def random_splits(circuit: Circuit, generator: np.random.Generator, most: int) -> list[Split]:
+    """Up to `most` splits of different elements."""
+    splits: list[Split] = []
+    for element in generator.permutation(circuit.n_elements).tolist():
+        free = free_variables(circuit, element)
+        if free and len(splits) < most:
+            splits.append(Split(element, int(generator.choice(free))))
+    return splits
+
+
+def grown(vtree: Vtree, seed: int, rounds: int, per_round: int = 3, depth: int = 0) -> Circuit:
+    """The initial circuit after some rounds of random splits."""
+    generator = np.random.default_rng(seed)
+    circuit = initial_circuit(vtree)
+    for _ in range(rounds):
+        circuit = apply_splits(circuit, random_splits(circuit, generator, per_round), depth).circuit
+    return circuit
+
+
+@st.composite
+def random_vtrees(draw: st.DrawFn, most: int = 7) -> Vtree:
+    """A vtree of any kind over 1 to `most` variables."""
+    n = draw(st.integers(1, most))
+    seed = draw(st.integers(0, 2**16))
+    kinds = [
+        lambda: vtrees.balanced(n),
+        lambda: vtrees.right_linear(n),
+        lambda: vtrees.random(n, seed),
+        lambda: vtrees.grid(1, n, (0, seed % 2)),
+    ]
+    return draw(st.sampled_from(kinds))()
+
+
+@st.composite
+def random_circuits(draw: st.DrawFn, most: int = 7) -> Circuit:
+    """A circuit grown by random splits over a random vtree."""
+    return grown(
+        draw(random_vtrees(most)),
+        seed=draw(st.integers(0, 2**16)),
+        rounds=draw(st.integers(0, 4)),
+        per_round=draw(st.integers(1, 4)),
+        depth=draw(st.integers(0, 2)),
+    )
+
+
+def examples(n_variables: int, n_examples: int, seed: int) -> NDArray[np.float64]:
+    """(n_examples, n_variables) in [0, 1], with some exact zeros and ones."""
+    generator = np.random.default_rng(seed)
+    q = generator.random((n_examples, n_variables))
+    return np.where(generator.random(q.shape) < 0.2, np.round(q), q)
