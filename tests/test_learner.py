@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 from lcml import vtree as vtrees
-from lcml.backend import NumpyBackend
+from lcml.backend import CupyBackend, NumpyBackend, cuda_is_available
 from lcml.circuit import initial_circuit
+from lcml.data import load_splits
+from lcml.encoder import fit_encoder
 from lcml.errors import DataError, SettingsError
 from lcml.features import FeatureStore
 from lcml.learner import EncodedSet, FitState, Learner, circuit_after
@@ -186,3 +188,29 @@ def test_an_empty_set_is_refused(which: str) -> None:
 def test_settings_out_of_range_are_named(changes: dict[str, object], message: str) -> None:
     with pytest.raises(SettingsError, match=message):
         LearnSettings(**changes)  # type: ignore[arg-type]
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not cuda_is_available(), reason="no CUDA device answers")
+def test_cupy_learns_what_numpy_learns() -> None:
+    settings = dataclasses.replace(SETTINGS, precision="float64", rounds=2)
+    on_card = Learner(vtrees.grid(3, 3), TRAIN, VALID, 3, settings, CupyBackend())
+    first, second = finished(on_card), finished(learner(settings))
+    assert first.history == second.history
+    np.testing.assert_allclose(first.best.parameters.flat(), second.best.parameters.flat(), atol=1e-6)
+
+
+def test_digits_reach_98_percent_of_the_test_set_over_five_seeds() -> None:
+    right = []
+    for seed in range(5):
+        splits = load_splits("digits", seed=seed)
+        encoder = fit_encoder("scale", splits.train.features, shared=True)
+        train, valid, test = (
+            EncodedSet(encoder.encode(part.features), part.labels) for part in (splits.train, splits.valid, splits.test)
+        )
+        fresh = Learner(vtrees.grid(8, 8), train, valid, 10, LearnSettings(seed=seed), NUMPY)
+        finished(fresh)
+        circuit, best = fresh.best()
+        objective = Objective(FeatureStore(circuit, test.values, NUMPY), test.labels, 10)
+        right.append((objective.logits(best.parameters).argmax(axis=1) == test.labels).mean())
+    assert np.mean(right) >= 0.98

@@ -1,5 +1,6 @@
 """The progress of a training on stderr: a bar per round in a terminal, a line per round elsewhere."""
 
+import math
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -84,6 +85,15 @@ class TrainProgress(AbstractContextManager["TrainProgress"]):
         assert self._bars is not None
         self._bars.add_task(name, total=total, figures=figures)
 
+    def _rounds_left(self, record: "RoundRecord") -> int:
+        """Rounds until a limit is met, if each grows by its full share."""
+        limits = (self._settings.max_elements, record.n_elements), (self._settings.max_parameters, record.n_parameters)
+        room = min((limit / now for limit, now in limits if limit is not None), default=math.inf)
+        by_size = (
+            math.ceil(max(0.0, math.log(room)) / math.log1p(self._settings.growth)) if room < math.inf else math.inf
+        )
+        return int(min(self._settings.rounds - record.round, by_size))
+
     def _left(self, record: "RoundRecord") -> str:
         """How long the rest takes at most, if rounds take as long as this one."""
         settings, seconds = self._settings, sum(record.seconds.values())
@@ -91,7 +101,7 @@ class TrainProgress(AbstractContextManager["TrainProgress"]):
         iterations = (self._n_penalties - self._n_refined) * settings.final_iterations
         left = iterations * record.seconds.get("fit", 0.0) / max(record.n_iterations, 1)
         if record.phase == "grow":
-            left += (settings.rounds - record.round) * seconds
+            left += self._rounds_left(record) * seconds
         if settings.time_limit is not None:
             left = min(left, max(0.0, settings.time_limit - self._elapsed))
         minutes, rest = divmod(round(left), 60)
