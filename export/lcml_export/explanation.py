@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from onnx import TensorProto
+from onnx import TensorProto, helper
 
 from lcml.explain import conditions
 from lcml.model import LogisticCircuit
@@ -15,17 +15,21 @@ from lcml_export.tiles import tiled
 
 BIAS = "bias"
 
+SWITCH = "explain"
+"""A scalar bool input, true by default: an initializer that a caller may override."""
+
 
 def first_feature(model: LogisticCircuit) -> int:
     """Literals without weights contribute nothing and are left out: where the contributions begin among the flows."""
     return model.circuit.n_literals if model.literal_weights is None and model.circuit.n_or_gates else 0
 
 
-def contributions(graph: Graph, model: LogisticCircuit, codes: str, input_type: InputType, *, tiles: bool) -> None:
+def contributions(graph: Graph, model: LogisticCircuit, codes: str, input_type: InputType, *, portable: bool) -> None:
     """The output `contributions` (n_examples, n_contributions): flow times weight, of the predicted class's weights.
 
     codes: the class numbers (n_examples,). The bias stands last, so that a row sums to the predicted class's logit;
-    with one weight set for two classes, to the one logit there is.
+    with one weight set for two classes, to the one logit there is. Unless `portable`, who sets the input SWITCH
+    to false gets no rows, and the speed of a model without explanations.
     """
     first = first_feature(model)
     weights = np.concatenate([model.weights[:, first:], model.bias[:, None]], axis=1)
@@ -47,8 +51,18 @@ def contributions(graph: Graph, model: LogisticCircuit, codes: str, input_type: 
 
     column = graph.op("Unsqueeze", codes, graph.constant([1]))
     inputs = [("features", onnx_type(input_type)), (column, TensorProto.INT64)]
-    result = tiled(graph, rows, inputs, weights.shape[1], "explain") if tiles else rows(graph, [i for i, _ in inputs])
-    graph.op("Identity", result, output="contributions")
+    if portable:
+        graph.op("Identity", rows(graph, ["features", column]), output="contributions")
+        return
+    width = weights.shape[1]
+    explained, plain = graph.body("explain"), graph.body("plain")
+    wanted = explained.op("Identity", tiled(explained, rows, inputs, width))
+    nothing = plain.op("Expand", plain.constant(0, np.float32), plain.constant([0, width]))
+    branches = [
+        body.as_body([], [helper.make_tensor_value_info(value, TensorProto.FLOAT, [None, width])])
+        for body, value in ((explained, wanted), (plain, nothing))
+    ]
+    graph.op("If", SWITCH, then_branch=branches[0], else_branch=branches[1], output="contributions")
 
 
 def sidecar(model: LogisticCircuit, feature_names: Sequence[str]) -> dict[str, Any]:

@@ -144,14 +144,18 @@ def build(
     if logits:
         outputs.append(("logits", TensorProto.FLOAT, [len(model.bias)]))
     if explain:
-        explanation.contributions(graph, model, codes, input_type, tiles=profile != "portable")
+        explanation.contributions(graph, model, codes, input_type, portable=profile == "portable")
         n_contributions = model.weights.shape[1] - explanation.first_feature(model) + 1
         outputs.append(("contributions", TensorProto.FLOAT, [n_contributions]))
+    inputs = [helper.make_tensor_value_info("features", onnx_type(input_type), ["batch", model.encoder.n_features])]
+    if explain and profile != "portable":
+        inputs.append(helper.make_tensor_value_info(explanation.SWITCH, TensorProto.BOOL, []))
+        graph.initializers.append(helper.make_tensor(explanation.SWITCH, TensorProto.BOOL, [], [True]))
     proto = helper.make_model(
         helper.make_graph(
             graph.nodes,
             "logistic_circuit",
-            [helper.make_tensor_value_info("features", onnx_type(input_type), ["batch", model.encoder.n_features])],
+            inputs,
             [helper.make_tensor_value_info(output, kind, ["batch", *shape]) for output, kind, shape in outputs],
             graph.initializers,
             doc_string=_DOCUMENTATION,

@@ -9,6 +9,7 @@
 import heapq
 from collections import Counter, defaultdict
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 
@@ -49,8 +50,7 @@ class _Pairs:
         """Introduce factors until no pair is shared by `min_shared` terms."""
         counts: Counter[tuple[int, int]] = Counter()
         for factors in self.terms:
-            ordered = sorted(factors)
-            counts.update((a, b) for i, a in enumerate(ordered) for b in ordered[i + 1 :])
+            counts.update(combinations(sorted(factors), 2))
         heap = [(-count, pair) for pair, count in counts.items() if count >= min_shared]
         heapq.heapify(heap)
         while heap:
@@ -99,11 +99,11 @@ def _table(pairs: _Pairs, n_literals: int) -> tuple[tuple[Products, ...], dict[i
     row_of = {literal: literal for literal in range(n_literals)}
     layers = []
     for depth in range(1, 1 + max(pairs.depth.values(), default=0)):
-        members = sorted((pairs.products[p], p) for p in pairs.products if pairs.depth[p] == depth)
-        wires = np.array([(row_of[a], row_of[b]) for (a, b), _ in members], dtype=np.int64)
-        layers.append(Products(wires[:, 0], wires[:, 1]))
-        first = len(row_of)
-        row_of.update((product, first + i) for i, (_, product) in enumerate(members))
+        members = [product for product in pairs.products if pairs.depth[product] == depth]
+        wires = sorted((*sorted(row_of[factor] for factor in pairs.products[p]), p) for p in members)
+        right, left, ordered = (np.array(column, dtype=np.int64) for column in zip(*wires, strict=True))
+        layers.append(Products(left, right))
+        row_of |= {product: len(row_of) + i for i, product in enumerate(ordered.tolist())}
     return tuple(layers), row_of
 
 
@@ -141,12 +141,13 @@ def _assemble(term_sum: TermSum, table: tuple[Products, ...], trie: _Trie) -> Pr
     for number, node in enumerate(trie.nodes):
         by_depth[node.depth].append(number)
     place = {number: trie.nodes[number].row for number in by_depth[0]}
+    parents = {node.parent for node in trie.nodes}
     chain = []
     column_of: dict[int, int] = {}
     table_features = sorted({place[n] for n in trie.node_of_term.values() if trie.nodes[n].depth == 0})
     n_features = len(table_features)
     for members in by_depth[1:]:
-        members.sort(key=lambda number: (place[trie.nodes[number].parent], trie.nodes[number].row))
+        members.sort(key=lambda n: (n not in parents, place[trie.nodes[n].parent], trie.nodes[n].row))
         wires = np.array([(place[trie.nodes[n].parent], trie.nodes[n].row) for n in members], dtype=np.int64)
         chain.append(Products(wires[:, 0], wires[:, 1]))
         place.update((number, i) for i, number in enumerate(members))

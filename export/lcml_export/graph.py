@@ -11,17 +11,21 @@ ML_DOMAIN = "ai.onnx.ml"
 
 
 class Graph:
-    """Nodes and constants under construction; values are named by strings. A body shares its owner's constants."""
+    """Nodes and constants under construction; values are named by strings.
+
+    The body of a control flow operator has its own constants: onnxruntime hands those of the outer graph in on every
+    call, one by one, which costs more than a small graph takes to run.
+    """
 
     def __init__(self, owner: "Graph | None" = None, prefix: str = "") -> None:
         self.nodes: list[onnx.NodeProto] = []
         self._owner = owner or self
         self._prefix = prefix
+        self._constants: dict[tuple[str, tuple[int, ...], bytes], str] = {}
+        self.initializers: list[onnx.TensorProto] = []
         if owner is None:
             self._counter = 0
             self._domains: set[str] = set()
-            self._constants: dict[tuple[str, tuple[int, ...], bytes], str] = {}
-            self.initializers: list[onnx.TensorProto] = []
 
     def op(self, kind: str, *inputs: str, output: str | None = None, domain: str = "", **attributes: Any) -> str:
         """Add a node with one output and return the output's name."""
@@ -40,13 +44,12 @@ class Graph:
         """The name of an initializer that holds `values`; equal ones are stored once."""
         with np.errstate(over="ignore"):  # an infinity here is what the self-check is for
             array = np.asarray(values, dtype=dtype)
-        root = self._owner
         raw = repr(array.tolist()).encode() if array.dtype.kind in "OU" else array.tobytes()
         key = (array.dtype.str, array.shape, raw)
-        if key not in root._constants:
-            root._constants[key] = self.fresh("constant")
-            root.initializers.append(_tensor(array, root._constants[key]))
-        return root._constants[key]
+        if key not in self._constants:
+            self._constants[key] = self.fresh("constant")
+            self.initializers.append(_tensor(array, self._constants[key]))
+        return self._constants[key]
 
     def domains(self) -> frozenset[str]:
         """The operator sets used, here and in bodies."""
@@ -61,7 +64,7 @@ class Graph:
         return f"{self._prefix}{kind.lower()}_{self._owner._counter}"
 
     def as_body(self, inputs: list[onnx.ValueInfoProto], outputs: list[onnx.ValueInfoProto]) -> onnx.GraphProto:
-        return helper.make_graph(self.nodes, f"{self._prefix}body", inputs, outputs)
+        return helper.make_graph(self.nodes, f"{self._prefix}body", inputs, outputs, self.initializers)
 
 
 def onnx_type(kind: Any) -> int:

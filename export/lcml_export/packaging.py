@@ -64,7 +64,8 @@ def write(
 
 def triton_config(model: onnx.ModelProto, name: str, max_batch_size: int) -> str:
     """The `config.pbtxt` of `model`: dimensions without the batch; a scalar per example is reshaped from [1]."""
-    inputs = [_tensor(value) for value in model.graph.input]
+    defaults = {initializer.name for initializer in model.graph.initializer}
+    inputs = [_tensor(value) for value in model.graph.input if value.name not in defaults]
     outputs = [_tensor(value) for value in model.graph.output]
     return "\n".join(
         [

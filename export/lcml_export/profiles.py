@@ -1,10 +1,10 @@
 """The profiles: which graph computes the logits.
 
-portable     (example, row) layout, ai.onnx operators without control flow: for every runtime
-latency      the same with ai.onnx.ml.ArrayFeatureExtractor: fastest on a handful of examples
-throughput   (row, example) layout, on tiles of examples by Scan: fastest on many
-auto         latency or throughput, chosen by the batch size when it runs
-flows        the passes over the circuit itself, on tiles: for every circuit
+* portable: (row, example) layout, operators of ai.onnx without control flow: for every runtime
+* throughput: the same on tiles of examples, by Scan: fastest on many examples, in little memory
+* latency: (example, row) layout, with ai.onnx.ml.ArrayFeatureExtractor: fastest on a handful of examples
+* auto: latency or throughput, chosen by the batch size when it runs
+* flows: the passes over the circuit itself, on tiles: for every circuit
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from lcml_export.encoding import InputType, encode
 from lcml_export.graph import Graph, onnx_type
 from lcml_export.passes import flow_rows
 from lcml_export.program import Program
-from lcml_export.rows import logits_by_examples, logits_by_rows, take_fast, take_portable
+from lcml_export.rows import logits_by_examples, logits_by_rows
 from lcml_export.tiles import tiled
 
 Profile: TypeAlias = Literal["auto", "throughput", "latency", "portable", "flows"]
@@ -65,25 +65,19 @@ def model_flows(graph: Graph, model: LogisticCircuit, features: str, input_type:
 
 
 def _from_program(graph: Graph, model: LogisticCircuit, program: Program, profile: str, input_type: InputType) -> str:
-    if profile == "auto":
-        return _chosen_by_batch(graph, model, program, input_type)
-    if profile == "throughput":
-        return _throughput(graph, model, program, input_type)
-    return _by_examples(graph, model, program, profile, input_type)
-
-
-def _by_examples(graph: Graph, model: LogisticCircuit, program: Program, profile: str, input_type: InputType) -> str:
-    positive = encode(graph, model.encoder, "features", input_type)
-    literals = graph.op("Concat", positive, graph.op("Sub", graph.constant(1, np.float32), positive), axis=1)
-    return logits_by_examples(graph, program, literals, take_portable if profile == "portable" else take_fast)
-
-
-def _throughput(graph: Graph, model: LogisticCircuit, program: Program, input_type: InputType) -> str:
-    def tile(inner: Graph, inputs: Sequence[str]) -> str:
+    def by_rows(inner: Graph, inputs: Sequence[str]) -> str:
         literals = literal_rows(inner, model, inputs[0], input_type)
         return inner.op("Transpose", logits_by_rows(inner, program, literals), perm=[1, 0])
 
-    return tiled(graph, tile, [("features", onnx_type(input_type))], len(model.bias))
+    if profile == "auto":
+        return _chosen_by_batch(graph, model, program, input_type)
+    if profile == "throughput":
+        return tiled(graph, by_rows, [("features", onnx_type(input_type))], len(model.bias))
+    if profile == "portable":
+        return by_rows(graph, ["features"])
+    positive = encode(graph, model.encoder, "features", input_type)
+    literals = graph.op("Concat", positive, graph.op("Sub", graph.constant(1, np.float32), positive), axis=1)
+    return logits_by_examples(graph, program, literals)
 
 
 def _flows(graph: Graph, model: LogisticCircuit, input_type: InputType) -> str:

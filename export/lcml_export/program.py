@@ -25,9 +25,10 @@ class Products:
 class Program:
     """logits = bias + weights . features, the features being products of literals computed in layers.
 
-    table: rows 0..2n-1 are the literals q, 1 - q; every layer of `table` multiplies two rows of the table so far and
-    its products are appended to it. chain: its first layer multiplies two table rows, every other one a row of the
-    layer before it (left) with a table row (right).
+    table: rows 0..2n-1 are the literals q, 1 - q; every layer of `table` multiplies one of the rows that came last
+    (left) with any row of the table so far (right, rising), and its products are appended to the table.
+    chain: its first layer multiplies two table rows, every other one a row of the layer before it (left) with a table
+    row (right); rows that the next layer uses come first in their layer.
     The features are the table rows `table_features`, then all rows of the chain; weights (n_sets, n_features).
     """
 
@@ -47,6 +48,11 @@ class Program:
         """The columns of `weights` for the table features, then for every layer of the chain."""
         bounds = np.cumsum([len(self.table_features), *(len(layer) for layer in self.chain)])
         return np.split(self.weights, bounds[:-1], axis=1)
+
+    @property
+    def n_used(self) -> list[int]:
+        """Per layer of the chain, how many of its rows, the first ones, the next layer uses."""
+        return [int(layer.left.max()) + 1 for layer in self.chain[1:]] + [0] * bool(self.chain)
 
     def evaluate(self, probabilities: FloatArray) -> FloatArray:
         """(n_examples, n_sets) logits of probabilities (n_examples, n_variables), in the precision of the input."""

@@ -1,60 +1,81 @@
 """A program as ONNX nodes, in two layouts: (row, example), fast on many examples, and (example, row), fast on one."""
 
-from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from lcml_export.graph import ML_DOMAIN, Graph
-from lcml_export.program import Program
+from lcml_export.program import FloatArray, Program
 
-Take = Callable[[Graph, str, Any], str]
+BLOCK_ROWS = 1200
+"""Rows of a block, each of a tile of examples: two blocks and their product are about a megabyte, a level 2 cache."""
 
 
 def logits_by_rows(graph: Graph, program: Program, literals: str) -> str:
     """(n_sets, n_examples) logits without bias from literals (2 n_variables, n_examples).
 
-    Every layer is multiplied with its weights at once, so that its rows are still in the cache.
+    Rows are multiplied with their weights at once, while they are in the cache; those that no other row needs, in
+    blocks that fit it.
     """
-
-    def take(source: str, rows: Any) -> str:
-        return graph.op("Gather", source, graph.constant(rows, np.int64), axis=0)
-
-    table = literals
-    for layer in program.table:
-        products = graph.op("Mul", take(table, layer.left), take(table, layer.right))
-        table = graph.op("Concat", table, products, axis=0)
-    rows, blocks = table, program.weight_blocks
-    parts = [(blocks[0], take(table, program.table_features))] if len(program.table_features) else []
-    for layer, weights in zip(program.chain, blocks[1:], strict=True):
-        rows = graph.op("Mul", take(rows, layer.left), take(table, layer.right))
-        parts.append((weights, rows))
+    table = _table_rows(graph, program, literals)
+    blocks = program.weight_blocks
     logits = ""
-    for weights, features in parts:
+
+    def add(weights: FloatArray, features: str) -> None:
+        nonlocal logits
         part = graph.op("MatMul", graph.constant(weights, np.float32), features)
         logits = graph.op("Add", logits, part) if logits else part
+
+    if len(program.table_features):
+        add(blocks[0], _take_rows(graph, table, program.table_features))
+    before = table
+    for layer, weights, n_used in zip(program.chain, blocks[1:], program.n_used, strict=True):
+        source, n_blocks = before, -(-(len(layer) - n_used) // BLOCK_ROWS)
+        bounds = [0] * bool(n_used) + np.linspace(n_used, len(layer), n_blocks + 1).astype(int).tolist()
+        for first, stop in pairwise(bounds):
+            left = _take_rows(graph, source, layer.left[first:stop])
+            products = graph.op("Mul", left, _take_rows(graph, table, layer.right[first:stop]))
+            add(weights[:, first:stop], products)
+            before = products if first == 0 else before
     return logits
 
 
-def logits_by_examples(graph: Graph, program: Program, literals: str, take: Take) -> str:
+def _table_rows(graph: Graph, program: Program, literals: str) -> str:
+    """The table, concatenated once: layers read the literals and the layers before them where they are."""
+    pieces, bounds = [literals], [0, 2 * program.n_variables]
+    for layer in program.table:
+        ends = np.searchsorted(layer.right, bounds)
+        parts = []
+        for source, first, start, stop in zip(pieces, bounds, ends, ends[1:], strict=False):
+            if stop > start:
+                left = _take_rows(graph, pieces[-1], layer.left[start:stop] - bounds[-2])
+                parts.append(graph.op("Mul", left, _take_rows(graph, source, layer.right[start:stop] - first)))
+        pieces.append(graph.op("Concat", *parts, axis=0) if len(parts) > 1 else parts[0])
+        bounds.append(bounds[-1] + len(layer))
+    return graph.op("Concat", *pieces, axis=0) if len(pieces) > 1 else literals
+
+
+def _take_rows(graph: Graph, source: str, rows: Any) -> str:
+    return graph.op("Gather", source, graph.constant(rows, np.int64), axis=0)
+
+
+def logits_by_examples(graph: Graph, program: Program, literals: str) -> str:
     """(n_examples, n_sets) logits without bias from literals (n_examples, 2 n_variables)."""
     table = literals
     for layer in program.table:
-        products = graph.op("Mul", take(graph, table, layer.left), take(graph, table, layer.right))
+        products = graph.op("Mul", _take_columns(graph, table, layer.left), _take_columns(graph, table, layer.right))
         table = graph.op("Concat", table, products, axis=1)
     columns = table
-    features = [take(graph, table, program.table_features)] if len(program.table_features) else []
+    features = [_take_columns(graph, table, program.table_features)] if len(program.table_features) else []
     for layer in program.chain:
-        columns = graph.op("Mul", take(graph, columns, layer.left), take(graph, table, layer.right))
+        left, right = _take_columns(graph, columns, layer.left), _take_columns(graph, table, layer.right)
+        columns = graph.op("Mul", left, right)
         features.append(columns)
     joined = graph.op("Concat", *features, axis=1) if len(features) > 1 else features[0]
     return graph.op("MatMul", joined, graph.constant(program.weights.T, np.float32))
 
 
-def take_portable(graph: Graph, source: str, columns: Any) -> str:
-    return graph.op("Gather", source, graph.constant(columns, np.int64), axis=1)
-
-
-def take_fast(graph: Graph, source: str, columns: Any) -> str:
-    """Columns by ArrayFeatureExtractor: on few examples many times faster than Gather."""
+def _take_columns(graph: Graph, source: str, columns: Any) -> str:
+    """By ArrayFeatureExtractor: on a few examples many times faster than Gather."""
     return graph.op("ArrayFeatureExtractor", source, graph.constant(columns, np.int64), domain=ML_DOMAIN)

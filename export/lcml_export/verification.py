@@ -162,6 +162,7 @@ def _onnxruntime(model: onnx.ModelProto) -> Run:
         raise MissingDependencyError("onnxruntime", "export", "the self-check of an export") from error
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
+    options.log_severity_level = 3  # errors: it warns of the input that switches explanations off
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     names = [output.name for output in session.get_outputs()]
     return lambda features: dict(zip(names, session.run(names, {"features": features}), strict=True))

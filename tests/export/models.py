@@ -91,12 +91,13 @@ def thinned(circuit: Circuit, seed: int, most: int = 3) -> Circuit:
     return Circuit(circuit.vtree, circuit.or_vtree, start, circuit.elem_prime[kept], circuit.elem_sub[kept])
 
 
-def run_onnxruntime(path: Path, features: NDArray[Any]) -> dict[str, NDArray[Any]]:
+def run_onnxruntime(path: Path, features: NDArray[Any], **others: NDArray[Any]) -> dict[str, NDArray[Any]]:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
+    options.log_severity_level = 3
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     names = [output.name for output in session.get_outputs()]
-    return dict(zip(names, session.run(names, {"features": features}), strict=True))
+    return dict(zip(names, session.run(names, {"features": features} | others), strict=True))
 
 
 def run_reference(path: Path, features: NDArray[Any]) -> dict[str, NDArray[Any]]:

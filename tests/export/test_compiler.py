@@ -7,11 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lcml_export import terms as terms_module
-from lcml_export.factoring import factor
-from lcml_export.program import Program
-from lcml_export.reduction import TermSum, reduce_model
-from lcml_export.terms import Polynomial, decided_literals, gate_flows, simplify
 
 from lcml import vtree as vtrees
 from lcml.backend import NumpyBackend
@@ -19,6 +14,11 @@ from lcml.circuit import Circuit, initial_circuit
 from lcml.errors import CircuitError
 from lcml.flows import flows, literal_rows
 from lcml.plan import compile_plan
+from lcml_export import terms as terms_module
+from lcml_export.factoring import factor
+from lcml_export.program import Program
+from lcml_export.reduction import TermSum, reduce_model
+from lcml_export.terms import Polynomial, decided_literals, gate_flows, simplify
 from tests.export.models import model_on, small_models, thinned, wide_circuit, xor_circuit
 from tests.worlds import brute_flows, examples, random_circuits
 
@@ -130,14 +130,18 @@ def test_flows_that_get_too_long_are_refused(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def assert_well_formed(program: Program) -> None:
-    """Every index is inside what its layer reads, and no product is computed twice."""
-    n_rows = 2 * program.n_variables
+    """The layers read what `Program` says they may, and no layer computes a product twice."""
+    first, n_rows = 0, 2 * program.n_variables
     for layer in program.table:
+        assert layer.left.min() >= first
         assert max(layer.left.max(), layer.right.max()) < n_rows
-        n_rows += len(layer)
+        assert np.all(np.diff(layer.right) >= 0)
+        first, n_rows = n_rows, n_rows + len(layer)
     before = n_rows
     for layer in program.chain:
         assert layer.left.max() < before
         assert layer.right.max() < n_rows
         assert len({(a, b) for a, b in zip(layer.left, layer.right, strict=True)}) == len(layer)
         before = len(layer)
+    for n_used, following in zip(program.n_used, program.chain[1:], strict=False):
+        assert set(following.left) == set(range(n_used))

@@ -9,13 +9,13 @@ import onnx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from lcml_export import export_model
 
 from lcml import vtree as vtrees
 from lcml.circuit import initial_circuit
 from lcml.encoder import ScaleEncoder
 from lcml.explain import contributions
 from lcml.model import LogisticCircuit, predicted_codes
+from lcml_export import export_model
 from tests.export.models import model_on, run_onnxruntime, run_reference, small_models, thinned, wide_circuit
 
 PROFILES: list[Any] = ["auto", "throughput", "latency", "portable", "flows"]
@@ -56,6 +56,16 @@ def test_every_batch_size(tmp_path: Path, profile: Any, batch: int) -> None:
     x = np.random.default_rng(0).random((batch, 20)).astype(np.float32)
     found = run_onnxruntime(tmp_path / "model.onnx", x)["contributions"]
     np.testing.assert_allclose(found, expected_contributions(model, x), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("profile", ["auto", "flows"])
+def test_they_can_be_switched_off(tmp_path: Path, profile: Any) -> None:
+    model = model_on(wide_circuit(20))
+    export_model(model, tmp_path / "model.onnx", profile=profile, explain=True, self_check=False)
+    x = np.random.default_rng(0).random((3, 20)).astype(np.float32)
+    found = run_onnxruntime(tmp_path / "model.onnx", x, explain=np.array(False))
+    assert found["contributions"].shape == (0, model.weights.shape[1] + 1)
+    assert found["label"].tolist() == run_onnxruntime(tmp_path / "model.onnx", x)["label"].tolist()
 
 
 def test_where_the_root_can_be_below_one(tmp_path: Path) -> None:

@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from lcml_export import export_model, verification
-from lcml_export.export import content_sha256
 
 import lcml
 from lcml import vtree as vtrees
@@ -19,6 +17,8 @@ from lcml.circuit import initial_circuit
 from lcml.encoder import BooleanEncoder
 from lcml.errors import OutputError, SettingsError
 from lcml.formats import read_circuit, read_vtree
+from lcml_export import export_model, verification
+from lcml_export.export import content_sha256
 from tests.export.models import model_on, run_onnxruntime, wide_circuit
 
 MODEL = model_on(wide_circuit(12), ("cat", "dog", "emu"), encoder=BooleanEncoder(np.linspace(0, 1, 12)))

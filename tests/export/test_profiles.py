@@ -8,7 +8,6 @@ import onnx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from lcml_export import export_model
 from numpy.typing import NDArray
 
 from lcml import vtree as vtrees
@@ -16,6 +15,7 @@ from lcml.circuit import Circuit, initial_circuit
 from lcml.encoder import BooleanEncoder, Encoder, ScaleEncoder
 from lcml.errors import CircuitError, SettingsError
 from lcml.model import Link, LogisticCircuit
+from lcml_export import export_model
 from tests.export.models import (
     model_on,
     run_onnxruntime,
