@@ -124,8 +124,7 @@ def _is_free(circuit: Circuit, elements: NDArray[np.int64], variables: NDArray[n
 def _gain_sums(
     xp: Array, values: Array, rows: Array, variables: Array, residual: Array, curvature: Array
 ) -> tuple[Array, ...]:
-    """Sums f x, f; and per class G, G0, H, C, D: shapes (m, v), (m,), (k, m, v), (k, m), (k, m, v), (k, m, v), (k,
-    m)."""
+    """Sums f x (m, v) and f (m,); then per class G (k, m, v), G0 (k, m), H (k, m, v), C (k, m, v), D (k, m)."""
     flow, x = xp.take(values, rows, axis=0), xp.take(values, variables, axis=0).T
     first = residual[:, None, :] * flow
     second = curvature[:, None, :] * (flow * flow)
@@ -153,8 +152,7 @@ def _gain(sums: list[NDArray[np.float64]], l2: float) -> NDArray[np.float64]:
 def _variance_sums(
     xp: Array, values: Array, rows: Array, variables: Array, residual: Array, curvature: Array
 ) -> tuple[Array, ...]:
-    """Sums f x, f; and per class of w g and w g^2 with w = f or f x and g = r f: (k, m, v), (k, m), (k, m, v), (k,
-    m)."""
+    """Sums f x (m, v) and f (m,); then per class, with g = r f, of f x g, f g, f x g^2, f g^2: (k, m, v), (k, m), ..."""
     flow, x = xp.take(values, rows, axis=0), xp.take(values, variables, axis=0).T
     derivative = residual[:, None, :] * flow
     first = derivative * flow
