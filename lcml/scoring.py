@@ -152,7 +152,7 @@ def _gain(sums: list[NDArray[np.float64]], l2: float) -> NDArray[np.float64]:
 def _variance_sums(
     xp: Array, values: Array, rows: Array, variables: Array, residual: Array, curvature: Array
 ) -> tuple[Array, ...]:
-    """Sums f x (m, v) and f (m,); then per class, with g = r f, of f x g, f g, f x g^2, f g^2: (k, m, v), (k, m), ..."""
+    """Sums f x (m, v) and f (m,); then per class, with g = r f, of f x g, f g, f x g^2, f g^2: (k, m, v), (k, m) .."""
     flow, x = xp.take(values, rows, axis=0), xp.take(values, variables, axis=0).T
     derivative = residual[:, None, :] * flow
     first = derivative * flow
