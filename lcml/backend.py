@@ -95,10 +95,13 @@ class NumpyBackend(Backend):
         return np.add.reduceat(rows, offsets[:-1], axis=0) if len(offsets) > 1 else rows[:0]
 
     def map(self, function: Callable[[_In], _Out], items: Iterable[_In]) -> Iterator[_Out]:
-        with self.single_threaded_blas(), ThreadPoolExecutor(self._n_threads) as pool:
+        with self._blas.limit(limits=1, user_api="blas"), ThreadPoolExecutor(self._n_threads) as pool:
             yield from pool.map(function, items)
 
     def single_threaded_blas(self) -> AbstractContextManager[Any]:
+        from threadpoolctl import ThreadpoolController
+
+        self._blas = ThreadpoolController()  # again: scipy, which has a BLAS of its own, may have come since
         limited: AbstractContextManager[Any] = self._blas.limit(limits=1, user_api="blas")
         return limited
 
