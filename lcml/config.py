@@ -15,7 +15,7 @@ from lcml.encoder import EncoderKind
 from lcml.errors import SettingsError
 from lcml.settings import LearnSettings
 
-PLACES = ("data_dir", "output", "checkpoint_dir", "no_tracking", "tracking_uri", "experiment", "run_name")
+PLACES = ("data_dir", "output", "checkpoint_dir", "export", "no_tracking", "tracking_uri", "experiment", "run_name")
 """Options that say where data and results are, on this machine or another, and nothing about the model."""
 
 VtreeKind = Literal["auto", "grid", "balanced", "right-linear", "random", "mutual-information"]
@@ -30,6 +30,7 @@ class TrainConfig:
     vtree: `auto` is grid for images, mutual-information for up to a few hundred variables, else balanced; vtree_offset
     (rows, columns) shifts the pairing of the grid
     output: the model file, None for NAME.lcml in the working directory; checkpoint_dir: None for checkpoints/ beside it
+    export: whether the model is also written, and logged to the run, as ONNX
     no_tracking, tracking_uri, experiment, run_name: where the run is recorded; None for the default
     """
 
@@ -46,6 +47,7 @@ class TrainConfig:
     backend: BackendName = "auto"
     output: str | None = None
     checkpoint_dir: str | None = None
+    export: bool = False
     no_tracking: bool = False
     tracking_uri: str | None = None
     experiment: str | None = None

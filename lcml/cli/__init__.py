@@ -8,8 +8,14 @@ import typer
 from lcml import __version__
 from lcml.errors import LcmlError
 
-COMMANDS = ("train", "evaluate", "predict", "explain", "inspect", "runs", "convert")
-"""Command NAME is the function NAME of the module lcml.cli.NAME; in the order of the help."""
+COMMANDS = (
+    *("train", "evaluate", "predict", "explain", "inspect", "runs"),
+    *("compact", "export", "register", "serve", "convert"),
+)
+"""Command NAME is the function NAME of the module lcml.cli.NAME; in the order of the help.
+
+A module's TYPER_OPTIONS, if it has them, say how Typer is to treat its command.
+"""
 
 
 class _Group(typer.core.TyperGroup):
@@ -22,7 +28,8 @@ class _Group(typer.core.TyperGroup):
         if cmd_name not in COMMANDS:
             return None
         single = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)
-        single.command(cmd_name)(getattr(importlib.import_module(f"lcml.cli.{cmd_name}"), cmd_name))
+        module = importlib.import_module(f"lcml.cli.{cmd_name}")
+        single.command(cmd_name, **getattr(module, "TYPER_OPTIONS", {}))(getattr(module, cmd_name))
         return typer.main.get_command(single)
 
     def invoke(self, ctx: Any) -> Any:

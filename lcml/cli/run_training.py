@@ -7,13 +7,14 @@ from typing import Any
 
 import typer
 
-from lcml.cli import COMMANDS
+from lcml.cli import run_export
 from lcml.cli.common import peak_memory_mb
 from lcml.cli.progress import TrainProgress
 from lcml.cli.resume import resume
+from lcml.cli.run_export import Exported
 from lcml.cli.signals import StopSignals
 from lcml.config import TrainConfig
-from lcml.errors import MissingDependencyError
+from lcml.errors import MissingDependencyError, TrackingError
 from lcml.preparation import Prepared, prepare
 from lcml.tracking import DEFAULT_EXPERIMENT, DEFAULT_URI, MlflowTracker, NullTracker, Tracker, ui_hint
 from lcml.tracking.store import import_mlflow
@@ -27,6 +28,8 @@ def prepare_run(options: Mapping[str, Any], resumed: str | None) -> Prepared:
     """Everything in memory for the run that `options` describe, or for the one resumed with `options` changed."""
     checkpoint, path = (None, None) if resumed is None else resume(resumed, options)
     config = TrainConfig().with_options(options) if checkpoint is None else checkpoint.config
+    if config.export:
+        run_export.require_exporter()
     if not config.no_tracking:
         _require_tracking(config.tracking_uri or DEFAULT_URI)
     return prepare(config, checkpoint, path)
@@ -51,7 +54,29 @@ def run(prepared: Prepared, *, quiet: bool) -> tuple[Outcome, Tracker, int]:
     return outcome, tracker, signals.exit_code
 
 
-def result(prepared: Prepared, outcome: Outcome, tracker: Tracker) -> dict[str, Any]:
+def export_onnx(prepared: Prepared, outcome: Outcome, tracker: Tracker) -> Exported | None:
+    """With --export, unless it was stopped: write the model as ONNX beside itself and log that to the run.
+
+    Where the store does not take it, the user is told how to send it later.
+    """
+    config = prepared.config
+    if not config.export or outcome.stopped:
+        return None
+    output = config.model_path.with_suffix(".onnx")
+    exported = run_export.export_file(config.model_path, output)
+    if tracker.uri is None:
+        return exported
+    uri = config.tracking_uri or DEFAULT_URI
+    try:
+        if tracker.run_id is None:
+            raise TrackingError(f"no run has been recorded at {tracker.uri} yet")
+        return run_export.log_exported(exported, tracker.run_id, uri)
+    except TrackingError as error:
+        typer.echo(f"{output} is not logged: {error}. Do so later with `lcml export --run RUN`", err=True)
+    return exported
+
+
+def result(prepared: Prepared, outcome: Outcome, tracker: Tracker, exported: Exported | None) -> dict[str, Any]:
     """What --json prints."""
     config, splits, circuit, test = prepared.config, prepared.splits, outcome.model.circuit, outcome.test
     return {
@@ -80,12 +105,14 @@ def result(prepared: Prepared, outcome: Outcome, tracker: Tracker) -> dict[str, 
         "checkpoint_path": str(prepared.checkpoint_path),
         "run_id": tracker.run_id,
         "tracking_uri": tracker.uri,
+        "onnx_path": None if exported is None else str(exported.report.path),
+        "onnx_model_id": None if exported is None else exported.model_id,
     }
 
 
-def print_summary(prepared: Prepared, outcome: Outcome, tracker: Tracker) -> None:
+def print_summary(prepared: Prepared, outcome: Outcome, tracker: Tracker, exported: Exported | None) -> None:
     """What came out and what to do next."""
-    values = result(prepared, outcome, tracker)
+    values = result(prepared, outcome, tracker, exported)
     accuracy = {name: values[f"{name}_accuracy"] for name in ("test", "valid", "train")}
     figures = ", ".join(f"{name} {share:.2%}" for name, share in accuracy.items() if share is not None)
     typer.echo(
@@ -94,15 +121,18 @@ def print_summary(prepared: Prepared, outcome: Outcome, tracker: Tracker) -> Non
         f"{values['seconds']:.1f} s"
     )
     typer.echo(f"Model      {values['model_path']}")
+    if exported is not None:
+        logged = "" if exported.model_id is None else f", logged as models:/{exported.model_id}"
+        typer.echo(f"ONNX       {values['onnx_path']}{logged}")
     typer.echo(f"Checkpoint {values['checkpoint_path']}")
     if tracker.uri is not None:
         typer.echo(f"Run        {tracker.run_id or 'not recorded yet'} at {tracker.uri}")
     typer.echo("\nNext:")
-    for line in _next_steps(prepared, outcome, tracker):
+    for line in _next_steps(prepared, outcome, tracker, exported):
         typer.echo(f"  {line}")
 
 
-def _next_steps(prepared: Prepared, outcome: Outcome, tracker: Tracker) -> list[str]:
+def _next_steps(prepared: Prepared, outcome: Outcome, tracker: Tracker, exported: Exported | None) -> list[str]:
     config, model = prepared.config, shlex.quote(str(prepared.config.model_path))
     steps = []
     if outcome.stopped:
@@ -113,13 +143,15 @@ def _next_steps(prepared: Prepared, outcome: Outcome, tracker: Tracker) -> list[
         if not uri.startswith("http"):
             steps[-1] += f"   and open {ui_hint(_UI, tracker.experiment_id)}"
     onnx = shlex.quote(str(config.model_path.with_suffix(".onnx")))
-    hints = {
-        "evaluate": f"lcml evaluate {model} {shlex.quote(config.data)}",
-        "inspect": f"lcml inspect {model}",
-        "explain": f"lcml explain {model} {shlex.quote(config.data)}",
-        "export": f"lcml export {model} -o {onnx}",
-    }
-    return steps + [hint for name, hint in hints.items() if name in COMMANDS]
+    steps += [
+        f"lcml evaluate {model} {shlex.quote(config.data)}",
+        f"lcml inspect {model}",
+        f"lcml explain {model} {shlex.quote(config.data)}",
+        f"lcml export {model} -o {onnx}" if exported is None else f"lcml serve {onnx}",
+    ]
+    if exported is not None and exported.model_id is not None:
+        steps.append(f"lcml register {exported.run_id} --name NAME --alias champion")
+    return steps
 
 
 def _require_tracking(uri: str) -> None:

@@ -138,6 +138,12 @@ def train(
             metavar="DIR", help="For checkpoints; else checkpoints/ beside the model.", rich_help_panel=_RESULTS
         ),
     ] = None,
+    export: Annotated[
+        bool,
+        typer.Option(
+            help="At the end write the model as ONNX beside it too, and log that to the run.", rich_help_panel=_RESULTS
+        ),
+    ] = _RUN.export,
     no_tracking: Annotated[
         bool, typer.Option("--no-tracking", help="Do not record the run in MLflow.", rich_help_panel=_RECORD)
     ] = False,
@@ -174,11 +180,12 @@ def train(
 
         prepared = run_training.prepare_run(options, resume)
         outcome, tracker, exit_code = run_training.run(prepared, quiet=given.get("quiet", quiet))
+        exported = run_training.export_onnx(prepared, outcome, tracker)
     except KeyboardInterrupt:
         raise typer.Exit(_INTERRUPTED) from None
     if given.get("json", json):
-        print_json(run_training.result(prepared, outcome, tracker))
+        print_json(run_training.result(prepared, outcome, tracker, exported))
     else:
-        run_training.print_summary(prepared, outcome, tracker)
+        run_training.print_summary(prepared, outcome, tracker, exported)
     if exit_code:
         raise typer.Exit(exit_code)

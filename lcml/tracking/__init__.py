@@ -5,6 +5,7 @@ then hold the record until `replay` sends it. MLflow is imported only here, and 
 """
 
 from lcml.tracking.records import DEFAULT_EXPERIMENT, DEFAULT_URI, DatasetRecord, RunSummary, Status
+from lcml.tracking.registry import RegisteredVersion, fetch_onnx, is_reference, log_onnx, register
 from lcml.tracking.replay import Replayed, replay
 from lcml.tracking.runs import close_stale_runs, download_artifact, find_run, list_runs, ui_hint
 from lcml.tracking.tracker import MlflowTracker, NullTracker, Tracker
@@ -15,14 +16,19 @@ __all__ = [
     "DatasetRecord",
     "MlflowTracker",
     "NullTracker",
+    "RegisteredVersion",
     "Replayed",
     "RunSummary",
     "Status",
     "Tracker",
     "close_stale_runs",
     "download_artifact",
+    "fetch_onnx",
     "find_run",
+    "is_reference",
     "list_runs",
+    "log_onnx",
+    "register",
     "replay",
     "ui_hint",
 ]

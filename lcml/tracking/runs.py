@@ -43,7 +43,7 @@ def list_runs(
     Raises TrackingError where the store or the experiment does not exist or does not answer.
     """
     with translated(uri):
-        return list(itertools.islice(_search(_open(uri), uri, experiment), limit))
+        return list(itertools.islice(_search(open_store(uri), uri, experiment), limit))
 
 
 def find_run(name: str, uri: str = DEFAULT_URI, experiment: str | None = None) -> RunSummary:
@@ -70,7 +70,7 @@ def download_artifact(run_id: str, name: str, uri: str = DEFAULT_URI, directory:
     TrackingError where the run has no such file.
     """
     check_artifact_name(name)
-    store = _open(uri)
+    store = open_store(uri)
     with translated(uri):
         found = [file.path for file in store.client.list_artifacts(run_id, name.rpartition("/")[0] or None)]
         if name not in found:
@@ -84,7 +84,7 @@ def download_artifact(run_id: str, name: str, uri: str = DEFAULT_URI, directory:
 def close_stale_runs(uri: str = DEFAULT_URI, experiment: str | None = DEFAULT_EXPERIMENT) -> list[RunSummary]:
     """Set to KILLED the RUNNING runs whose process, started on this host, is no more; the runs as they were."""
     with translated(uri):
-        store = _open(uri)
+        store = open_store(uri)
         stale = [run for run in _search(store, uri, experiment, "attributes.status = 'RUNNING'") if _is_dead(run)]
         for run in stale:
             store.close_run(run.run_id, Finish(int(datetime.now(UTC).timestamp() * 1000), "KILLED"))
@@ -99,7 +99,8 @@ def ui_hint(uri: str, experiment_id: str | None) -> str:
     return f"mlflow ui --backend-store-uri {shown(uri)}"
 
 
-def _open(uri: str) -> Store:
+def open_store(uri: str) -> Store:
+    """The store at `uri`, which must be there; TrackingError where it is not."""
     check_uri(uri)
     path = sqlite_path(uri)
     if path is not None and not path.exists():

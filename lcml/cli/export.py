@@ -1,0 +1,103 @@
+"""`lcml export`."""
+
+from typing import Annotated, Any
+
+import typer
+
+from lcml.cli.common import JsonOption, TrackingUriOption, print_json
+
+_INTO, _GRAPH = "Where to", "Graph"
+
+
+def export(
+    model: Annotated[
+        str | None, typer.Argument(metavar="MODEL", help="The model file (.lcml).", show_default=False)
+    ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="DIR|FILE.onnx",
+            help="A file, or a model repository that gets NAME/VERSION/model.onnx.",
+            show_default=False,
+            rich_help_panel=_INTO,
+        ),
+    ] = None,
+    run: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RUN",
+            help="Instead of MODEL and --output: export the model of an MLflow run, given by id or name, and log the "
+            "result to that run.",
+            rich_help_panel=_INTO,
+        ),
+    ] = None,
+    tracking_uri: TrackingUriOption = None,
+    name: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Name in a repository; else that of MODEL.", rich_help_panel=_INTO),
+    ] = None,
+    version: Annotated[
+        int | None, typer.Option(metavar="N", help="Version in a repository; else 1.", rich_help_panel=_INTO)
+    ] = None,
+    profile: Annotated[
+        str,
+        typer.Option(help="auto, throughput, latency, portable or flows: see docs/export.md.", rich_help_panel=_GRAPH),
+    ] = "auto",
+    input_dtype: Annotated[
+        str, typer.Option(help="Type of the features: float32, uint8 or float64.", rich_help_panel=_GRAPH)
+    ] = "float32",
+    logits: Annotated[bool, typer.Option("--logits", help="Add the output logits.", rich_help_panel=_GRAPH)] = False,
+    explain: Annotated[
+        bool,
+        typer.Option(
+            "--explain",
+            help="Add the output contributions, and a file that says in words what each is.",
+            rich_help_panel=_GRAPH,
+        ),
+    ] = False,
+    opset: Annotated[
+        int | None, typer.Option(metavar="N", help="Opset of ai.onnx; else 18.", rich_help_panel=_GRAPH)
+    ] = None,
+    self_check: Annotated[
+        bool,
+        typer.Option(help="Run the graph against the model before writing it.", rich_help_panel=_GRAPH),
+    ] = True,
+    json: JsonOption = False,
+) -> None:
+    """Write a model as ONNX, checked against the model itself.
+
+    To a file or a model repository:  lcml export digits.lcml -o digits.onnx
+
+    To the MLflow run it came from:   lcml export --run RUN
+    """
+    from lcml.cli import run_export
+    from lcml.errors import SettingsError
+
+    options: dict[str, Any] = {
+        "profile": profile,
+        "input_dtype": input_dtype,
+        "logits": logits,
+        "explain": explain,
+        "opset": opset,
+        "self_check": self_check,
+    }
+    place = {key: value for key, value in (("name", name), ("version", version)) if value is not None}
+    if run is not None:
+        if model is not None or output is not None or place:
+            raise SettingsError(
+                "--run takes the run's model and logs to the run; leave MODEL, -o, --name, --version out"
+            )
+        exported = run_export.export_run(run, tracking_uri, **options)
+    elif model is None or output is None:
+        raise SettingsError("what to export, and where to? expected MODEL and -o DIR or FILE.onnx, or --run RUN")
+    elif place and output.endswith(".onnx"):
+        raise SettingsError(f"--name and --version are for a repository, but {output} is a file; leave them out")
+    else:
+        exported = run_export.export_file(model, output, **options, **place)
+    if json:
+        return print_json(exported.as_json())
+    for line in exported.lines():
+        typer.echo(line)
+    return None

@@ -1,0 +1,185 @@
+"""Models in MLflow: an ONNX model logged to a run, registered under a name, and fetched by that name.
+
+A logged model has its sidecars beside it, so that what is fetched can be served with its explanations.
+"""
+
+import contextlib
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from lcml.errors import TrackingError
+from lcml.tracking.records import DEFAULT_URI
+from lcml.tracking.runs import open_store
+from lcml.tracking.store import Store, shown, translated
+
+MODEL_FILE = "model.onnx"
+EXPLANATION_FILE = "model.explain.json"
+REPORT_FILE = "model.report.json"
+
+MODEL_NAME = "onnx"
+"""What the models of a run that `log_onnx` logs are called."""
+
+PROVIDERS = ("CPUExecutionProvider",)
+
+_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}"  # as lcml_serving.settings.MODEL_NAME: it becomes a directory and a URL
+_REFERENCE = re.compile(rf"models:/({_NAME})(?:@([^/@]+)|/(\d+))")
+_ALIAS = re.compile(r"(?!(?i:v\d+|latest)$)[A-Za-z0-9_-]+")
+
+
+@dataclass(frozen=True)
+class RegisteredVersion:
+    """A version of a registered model and what it is: `model_id` of the logged model, `run_id` of its run."""
+
+    name: str
+    version: int
+    alias: str | None
+    model_id: str
+    run_id: str
+
+
+def is_reference(text: str) -> bool:
+    """Whether `text` names a registered model rather than a file."""
+    return text.startswith("models:/")
+
+
+def log_onnx(
+    run_id: str,
+    files: Mapping[str, bytes],
+    example: NDArray[Any],
+    *,
+    params: Mapping[str, object] | None = None,
+    uri: str = DEFAULT_URI,
+) -> str:
+    """Log an ONNX model to a run: MODEL_FILE and its sidecars, whole in one file and run on the CPU; the model's id.
+
+    example (n_examples, n_features): raw features, of the type of the model's input. Kept with the model, and run
+    through MLflow first: the signature is that of one unnamed tensor (with names MLflow's server refuses tables).
+    params: what is said of the model. Raises TrackingError where that fails or the store does not answer,
+    MissingDependencyError.
+    """
+    store = open_store(uri)
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+    with translated(uri):
+        from mlflow.entities import LoggedModelOutput
+
+        experiment = store.client.get_run(run_id).info.experiment_id
+        values = {name: str(value) for name, value in (params or {}).items()}
+        logged = store.client.create_logged_model(
+            experiment, MODEL_NAME, run_id, params=values, model_type="classifier"
+        )
+        try:
+            with tempfile.TemporaryDirectory(prefix="lcml-") as directory:
+                _write_model(Path(directory) / "model", files, example, run_id, logged)
+                store.client.log_model_artifacts(logged.model_id, str(Path(directory) / "model"))
+            store.client.finalize_logged_model(logged.model_id, "READY")
+            store.client.log_outputs(run_id, [LoggedModelOutput(logged.model_id, step=0)])
+        except BaseException:
+            with contextlib.suppress(Exception):
+                store.client.finalize_logged_model(logged.model_id, "FAILED")
+            raise
+    return str(logged.model_id)
+
+
+def register(run_id: str, name: str, alias: str | None = None, uri: str = DEFAULT_URI) -> RegisteredVersion:
+    """Make the last ONNX model of a run a new version of the registered model `name`, and what `alias` stands for.
+
+    Raises TrackingError for a run without such a model, a name or alias that MLflow does not take, or a store that
+    does not answer.
+    """
+    if not re.fullmatch(_NAME, name):
+        raise TrackingError(f"name {name!r}: expected letters, digits, ., _ and -, a letter or digit first")
+    if alias is not None and not _ALIAS.fullmatch(alias):
+        raise TrackingError(
+            f"alias {alias!r}: expected letters, digits, - and _, neither 'latest' nor like a version ('v2')"
+        )
+    store = open_store(uri)
+    with translated(uri):
+        from mlflow.exceptions import MlflowException
+
+        logged = _last_model(store, run_id)
+        try:
+            store.client.create_registered_model(name)
+        except MlflowException as error:
+            if error.error_code != "RESOURCE_ALREADY_EXISTS":
+                raise
+        made = store.client.create_model_version(name, logged.artifact_location, run_id, model_id=logged.model_id)
+        if alias is not None:
+            store.client.set_registered_model_alias(name, alias, made.version)
+    return RegisteredVersion(name, int(made.version), alias, str(logged.model_id), run_id)
+
+
+def fetch_onnx(reference: str, directory: Path, uri: str = DEFAULT_URI) -> Path:
+    """Put the registered model `models:/NAME@ALIAS` or `models:/NAME/VERSION` into a repository, with its sidecar.
+
+    The model becomes directory/NAME/VERSION/model.onnx; its path. Raises TrackingError where there is no such model, or
+    it is no ONNX model, or the store does not answer.
+    """
+    match = _REFERENCE.fullmatch(reference)
+    if match is None:
+        raise TrackingError(
+            f"model {reference!r}: expected models:/NAME@ALIAS or models:/NAME/VERSION (NAME: letters, digits, . _ -)"
+        )
+    name, alias, version = match.groups()
+    store = open_store(uri)
+    with translated(uri), tempfile.TemporaryDirectory(prefix="lcml-") as temporary:
+        from mlflow.artifacts import download_artifacts
+        from mlflow.models import Model
+
+        if version is None:
+            version = str(store.client.get_model_version_by_alias(name, alias).version)
+        source = store.client.get_model_version_download_uri(name, version)
+        fetched = Path(download_artifacts(artifact_uri=source, dst_path=temporary, tracking_uri=uri))
+        flavor = Model.load(str(fetched)).flavors.get("onnx")
+        if flavor is None:
+            raise TrackingError(f"{reference} at {shown(uri)} is no ONNX model; log one with `lcml export --run RUN`")
+        target = directory / name / version / MODEL_FILE
+        target.parent.mkdir(parents=True, exist_ok=True)
+        model = fetched / flavor["data"]
+        shutil.copyfile(model, target)
+        sidecar = model.with_name(EXPLANATION_FILE)
+        if sidecar.exists():
+            shutil.copyfile(sidecar, target.with_name(EXPLANATION_FILE))
+    return target
+
+
+def _write_model(directory: Path, files: Mapping[str, bytes], example: NDArray[Any], run_id: str, logged: Any) -> None:
+    """The directory that MLflow calls a model. Not by log_model: that goes by global state of MLflow's."""
+    import mlflow.onnx
+    import mlflow.pyfunc
+    from mlflow.models import Model, infer_signature
+
+    model = Model(
+        artifact_path=logged.artifact_location, run_id=run_id, model_uuid=logged.model_id, model_id=logged.model_id
+    )
+    mlflow.onnx.save_model(
+        files[MODEL_FILE],
+        str(directory),
+        mlflow_model=model,
+        input_example=example,
+        pip_requirements=mlflow.onnx.get_default_pip_requirements(),
+        onnx_execution_providers=list(PROVIDERS),
+        save_as_external_data=False,
+    )
+    for name, content in files.items():
+        (directory / name).write_bytes(content)
+    predicted = mlflow.pyfunc.load_model(str(directory), suppress_warnings=True).predict(example)
+    model.signature = infer_signature(example, predicted)
+    model.save(str(directory / "MLmodel"))
+
+
+def _last_model(store: Store, run_id: str) -> Any:
+    run = store.client.get_run(run_id)
+    outputs = run.outputs.model_outputs if run.outputs else []
+    models = [store.client.get_logged_model(output.model_id) for output in outputs]
+    found = [model for model in models if model.name == MODEL_NAME and str(model.status) == "READY"]
+    if not found:
+        raise TrackingError(f"run {run_id} has no ONNX model; log one with `lcml export --run {run_id}`")
+    return max(found, key=lambda model: model.creation_timestamp)
