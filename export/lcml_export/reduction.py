@@ -11,7 +11,7 @@ from lcml.circuit import Circuit
 from lcml.compact import push_weights
 from lcml.errors import CircuitError
 from lcml.model import LogisticCircuit
-from lcml_export.terms import Polynomial, Term, decided_literals, gate_flows
+from lcml_export.terms import Polynomial, Term, decided_literals, gate_flows, times
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,17 +39,18 @@ def reduce_model(model: LogisticCircuit) -> TermSum:
         positive, negative = model.weights.T
         return TermSum(1, [frozenset((0,))], (positive - negative)[:, None], model.bias + negative)
     decided = decided_literals(circuit)
-    flows = gate_flows(circuit, decided)
-    dropped = _choose_dropped(circuit, flows, decided)
+    contexts = gate_flows(circuit, decided)
+    flows = [times(contexts[g], decided[e], circuit.n_variables) for e, g in enumerate(circuit.elem_or.tolist())]
+    dropped = _choose_dropped(circuit, contexts, flows, decided)
     element_weights, bias = push_weights(model, dropped)
     kept = np.ones(circuit.n_elements, dtype=bool)
     kept[dropped] = False
     column_of: dict[Term, int] = {}
     rows, columns, coefficients = [], [], []
     for element in np.flatnonzero(kept).tolist():
-        for term, coefficient in flows[circuit.elem_or[element]].items():
+        for term, coefficient in flows[element].items():
             rows.append(element)
-            columns.append(column_of.setdefault(term | decided[element], len(column_of)))
+            columns.append(column_of.setdefault(term, len(column_of)))
             coefficients.append(coefficient)
     weights = np.zeros((len(bias), len(column_of)))
     np.add.at(weights.T, columns, element_weights[:, rows].T * np.array(coefficients, dtype=float)[:, None])
@@ -65,19 +66,24 @@ def _without_zeros(term_sum: TermSum) -> TermSum:
     return dataclasses.replace(term_sum, terms=terms, weights=term_sum.weights[:, weighted])
 
 
-def _choose_dropped(circuit: Circuit, flows: list[Polynomial], decided: list[Term]) -> NDArray[np.int32]:
-    """(n_or_gates,) per gate, the element whose terms cost most: terms that nothing else needs, then long ones."""
+def _choose_dropped(
+    circuit: Circuit, contexts: list[Polynomial], flows: list[Polynomial], decided: list[Term]
+) -> NDArray[np.int32]:
+    """(n_or_gates,) per gate, the element whose terms cost most: terms that nothing else needs, then long ones.
+
+    contexts, flows: the polynomials of the or gates and of the elements.
+    """
     elements = [range(first, stop) for first, stop in zip(circuit.or_start, circuit.or_start[1:], strict=False)]
     splitting = [gate for gate, members in enumerate(elements) if len(members) > 1]
-    contexts = {term for gate in splitting for term in flows[gate]}
-    uses = Counter(term | decided[e] for gate in splitting for e in elements[gate] for term in flows[gate])
+    needed = {term for gate in splitting for term in contexts[gate]}
+    uses = Counter(term for gate in splitting for element in elements[gate] for term in flows[element])
     dropped = np.array([members[0] for members in elements], dtype=np.int32)
-    for gate in sorted(splitting, key=lambda gate: -len(flows[gate])):
 
-        def cost(element: int, gate: int = gate) -> tuple[int, int, int]:
-            lonely = [term for term in (t | decided[element] for t in flows[gate]) if uses[term] == 1]
-            return sum(term not in contexts for term in lonely), len(lonely), len(decided[element])
+    def cost(element: int) -> tuple[int, int, int]:
+        lonely = [term for term in flows[element] if uses[term] == 1]
+        return sum(term not in needed for term in lonely), len(lonely), len(decided[element])
 
+    for gate in sorted(splitting, key=lambda gate: -len(contexts[gate])):
         dropped[gate] = max(elements[gate], key=cost)
-        uses.subtract(term | decided[dropped[gate]] for term in flows[gate])
+        uses.subtract(flows[dropped[gate]].keys())
     return dropped

@@ -47,8 +47,8 @@ def gate_flows(circuit: Circuit, decided: list[Term]) -> list[Polynomial]:
         for gate in gates if node != circuit.vtree.root else ():
             total: Polynomial = defaultdict(int)
             for element in parents[gate]:
-                for term, coefficient in flows[elem_or[element]].items():
-                    total[term | decided[element]] += coefficient
+                for term, coefficient in times(flows[elem_or[element]], decided[element], circuit.n_variables).items():
+                    total[term] += coefficient
             flows[gate] = simplify(total, circuit.n_variables)
         _replace_by_complements(gates, flows, circuit.n_variables)
         budget -= sum(len(flows[gate]) for gate in gates)
@@ -58,6 +58,16 @@ def gate_flows(circuit: Circuit, decided: list[Term]) -> list[Polynomial]:
                 "export it with the profile 'flows'"
             )
     return flows
+
+
+def times(polynomial: Polynomial, literals: Term, n_variables: int) -> Polynomial:
+    """`polynomial` where all `literals` hold: x x = x and x not-x = 0, as for the probabilities of events."""
+    excluded = {_negated(literal, n_variables) for literal in literals}
+    product: Polynomial = defaultdict(int)
+    for term, coefficient in polynomial.items():
+        if not term & excluded:
+            product[term | literals] += coefficient
+    return {term: coefficient for term, coefficient in product.items() if coefficient}
 
 
 def simplify(polynomial: Polynomial, n_variables: int) -> Polynomial:
@@ -94,12 +104,10 @@ def _replace_by_complements(gates: list[int], flows: list[Polynomial], n_variabl
         if len(flows[gate]) < 3:
             continue
         common = frozenset.intersection(*flows[gate])
-        excluded = {_negated(literal, n_variables) for literal in common}
         rest: Polynomial = defaultdict(int, {common: 1})
         for other in gates:
-            for term, coefficient in flows[other].items() if other != gate else ():
-                if not term & excluded:
-                    rest[term | common] -= coefficient
+            for term, coefficient in times(flows[other], common, n_variables).items() if other != gate else ():
+                rest[term] -= coefficient
         shorter = simplify(rest, n_variables)
         if len(shorter) < len(flows[gate]):
             flows[gate] = shorter

@@ -18,9 +18,9 @@ from lcml_export import terms as terms_module
 from lcml_export.factoring import factor
 from lcml_export.program import Program
 from lcml_export.reduction import TermSum, reduce_model
-from lcml_export.terms import Polynomial, decided_literals, gate_flows, simplify
+from lcml_export.terms import Polynomial, decided_literals, gate_flows, simplify, times
 from tests.export.models import model_on, small_models, thinned, wide_circuit, xor_circuit
-from tests.worlds import brute_flows, examples, random_circuits
+from tests.worlds import brute_flows, examples, grown, random_circuits
 
 
 def value(polynomial: Polynomial, literals: Any) -> Any:
@@ -83,6 +83,22 @@ def test_program_is_the_model_exactly(model: Any, seed: int) -> None:
     assert_well_formed(program)
     logits = program.evaluate(model.encoder.encode(x).astype(np.float64))
     np.testing.assert_allclose(logits, model.logits(x, precision="float64"), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_program_is_exact_on_densely_split_circuits(seed: int) -> None:
+    # Here complements make polynomials whose terms mention variables that elements below decide.
+    model = model_on(grown(vtrees.balanced(24), seed, rounds=10, per_round=12))
+    x = examples(24, 20, seed)
+    logits = factor(reduce_model(model)).evaluate(model.encoder.encode(x).astype(np.float64))
+    np.testing.assert_allclose(logits, model.logits(x, precision="float64"), rtol=0, atol=1e-11)
+
+
+def test_times_by_hand() -> None:
+    # Over a, b: (1 + a - not-b) where a and b hold is a b + a b.
+    polynomial = {frozenset(): 1, frozenset((0,)): 1, frozenset((3,)): -1}
+    assert times(polynomial, frozenset((0, 1)), 2) == {frozenset((0, 1)): 2}
+    assert times({frozenset(): 1, frozenset((0,)): -1}, frozenset((0,)), 2) == {}
 
 
 @pytest.mark.parametrize(("table_depth", "min_shared"), [(0, 1), (1, 2), (2, 3), (3, 1)])
