@@ -20,7 +20,11 @@ def blocks(page: Path) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.name)
 def test_commands_run(page: Path, tmp_path: Path) -> None:
     bin_directory = str(Path(sys.executable).parent)
-    environment = {**os.environ, "PATH": f"{bin_directory}{os.pathsep}{os.environ['PATH']}", "OPENBLAS_NUM_THREADS": "1"}
+    environment = {
+        **os.environ,
+        "PATH": f"{bin_directory}{os.pathsep}{os.environ['PATH']}",
+        "OPENBLAS_NUM_THREADS": "1",
+    }
     for language, text in blocks(page):
         command = ["bash", "-euo", "pipefail", "-c", text] if language == "sh" else [sys.executable, "-c", text]
         done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)

@@ -14,6 +14,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, final
@@ -27,6 +28,8 @@ from lcml_serving.errors import ModelError
 Array = NDArray[Any]
 
 CONTRIBUTIONS = "contributions"
+_EXPLAIN = "explain"
+"""An optional scalar input: false leaves the contributions out, which saves most of a single call's time."""
 PREDICTIONS = ("label", "probabilities", "logits")
 
 # ONNX type -> (Open Inference Protocol datatype, numpy dtype)
@@ -89,8 +92,16 @@ class OnnxModel:
 
     def run(self, names: Sequence[str], features: Array) -> list[Array]:
         """The named outputs for features of the input's dtype, (batch, n_features)."""
-        outputs: list[Array] = self.session.run(list(names), {self.input.name: features})
+        feeds = {self.input.name: features}
+        if CONTRIBUTIONS not in names and self._can_skip_contributions:
+            feeds[_EXPLAIN] = np.array(False)
+        outputs: list[Array] = self.session.run(list(names), feeds)
         return outputs
+
+    @cached_property
+    def _can_skip_contributions(self) -> bool:
+        """Whether the model has the optional input that leaves the costly contributions out."""
+        return any(node.name == _EXPLAIN for node in self.session.get_overridable_initializers())
 
 
 def load_model(path: Path, name: str, version: str, intra_op_threads: int) -> OnnxModel:

@@ -1,5 +1,6 @@
 """Explanations: the contributions worked out in onnx_models, by the service and by the function alone."""
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 from lcml_serving.explain import explain_rows
+from lcml_serving.models import Array, load_model
 from tests.serving.onnx_models import X, write_model
 from tests.serving.running import Running, infer_body
 
@@ -74,3 +76,38 @@ def test_a_model_without_contributions_or_sidecar_says_so(launch: Callable[..., 
     assert answer.status == 404
     assert "export it with --explain" in answer.json()["error"]
     assert running.post("/v2/models/iris/infer", infer_body(X)).status == 200
+
+
+def test_a_plain_inference_leaves_the_contributions_out(tmp_path: Path) -> None:
+    from lcml.circuit import initial_circuit
+    from lcml.encoder import ScaleEncoder
+    from lcml.model import LogisticCircuit
+    from lcml.vtree import balanced
+    from lcml_export import export_model
+
+    circuit, generator = initial_circuit(balanced(4)), np.random.default_rng(0)
+    weights = generator.normal(size=(3, circuit.n_elements)), generator.normal(size=(3, circuit.n_literals))
+    encoder = ScaleEncoder(np.zeros(4), np.ones(4))
+    model = LogisticCircuit(circuit, encoder, (0, 1, 2), *weights, generator.normal(size=3))
+    export_model(model, tmp_path / "small.onnx", explain=True)
+    loaded = load_model(tmp_path / "small.onnx", "small", "1", 1)
+    asked: list[dict[str, Array]] = []
+
+    class Watched:
+        def run(self, names: list[str], feeds: dict[str, Array]) -> list[Array]:
+            asked.append(feeds)
+            outputs: list[Array] = loaded.session.run(names, feeds)
+            return outputs
+
+        def get_overridable_initializers(self) -> Any:
+            return loaded.session.get_overridable_initializers()
+
+    watched = dataclasses.replace(loaded, session=Watched())
+    x = generator.random((2, 4)).astype(np.float32)
+    (label,) = watched.run(["label"], x)
+    both = watched.run(["label", "contributions"], x)
+    assert not asked[0]["explain"]
+    assert "explain" not in asked[1]
+    np.testing.assert_array_equal(label, both[0])
+    np.testing.assert_array_equal(label, model.predict(x))
+    np.testing.assert_allclose(both[1].sum(axis=1), model.logits(x).max(axis=1), atol=1e-5)
