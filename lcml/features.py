@@ -122,8 +122,11 @@ class FeatureStore:
             self._elem_row[~result.kept] = spare[: np.count_nonzero(~result.kept)]
             if circuit.is_product and self._fits(self.n_rows):
                 steps = _growth_steps(circuit, ~result.kept, self._elem_row, self.backend)
-                extend = lambda chunk: _apply_steps(steps, self._with_room(chunk), self.backend)  # noqa: E731
-                self._kept = list(self.backend.map(extend, self._kept))
+                self._kept = list(
+                    self.backend.map(
+                        lambda chunk: _apply_steps(steps, self._with_room(chunk), self.backend), self._kept
+                    )
+                )
                 return
         self._elem_row = np.arange(circuit.n_literals, circuit.n_literals + circuit.n_elements)
         self._kept = None

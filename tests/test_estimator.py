@@ -90,7 +90,8 @@ def test_the_same_seed_gives_the_same_model_and_pickles() -> None:
 
 
 def test_its_model_is_one_to_save(tmp_path: Any) -> None:
-    pandas = pytest.importorskip("pandas")
+    import pandas
+
     x, y = load_iris(return_X_y=True)
     frame = pandas.DataFrame(x, columns=["sepal l", "sepal w", "petal l", "petal w"])
     classifier = LogisticCircuitClassifier(vtree=balanced(4), **FAST).fit(frame, y)

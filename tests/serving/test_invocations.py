@@ -31,7 +31,6 @@ PAYLOADS: dict[str, Any] = {
 @pytest.fixture(scope="module")
 def mlflow_answers(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What MLflow's scoring server answers to each payload, with a signature that takes it."""
-    pytest.importorskip("mlflow")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import mlflow.onnx

@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from lcml_serving.metrics import Family, Histogram
 from tests.serving.onnx_models import X, write_model
 from tests.serving.running import Running, infer_body
@@ -31,7 +29,8 @@ def test_histogram_buckets_are_cumulative_and_bounds_inclusive() -> None:
 
 
 def test_what_the_service_counts(launch: Callable[..., Running], tmp_path: Path) -> None:
-    parser = pytest.importorskip("prometheus_client.parser")
+    from prometheus_client import parser
+
     running = launch(write_model(tmp_path / "iris.onnx"))
     for _ in range(3):
         running.post("/v2/models/iris/infer", infer_body(X))

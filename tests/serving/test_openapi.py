@@ -2,13 +2,11 @@
 
 from typing import Any
 
-import pytest
+import hypothesis
+import schemathesis
+from schemathesis.specs.openapi import checks
 
 from tests.serving.running import Running
-
-schemathesis = pytest.importorskip("schemathesis")
-hypothesis = pytest.importorskip("hypothesis")
-checks = pytest.importorskip("schemathesis.specs.openapi.checks")
 
 CHECKS = [
     schemathesis.checks.not_a_server_error,
