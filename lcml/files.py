@@ -14,10 +14,14 @@ from lcml.errors import OutputError
 def atomic_writer(path: str | Path) -> Iterator[BinaryIO]:
     """A binary file that takes the place of `path` when the block ends well, and leaves no trace when it does not.
 
-    The bytes are on disk (fsync) before the rename. Raises OutputError where the directory cannot be created or
-    written, or the disk is full.
+    The bytes are on disk (fsync) before the rename; a symbolic link stays and its target is replaced. Raises
+    OutputError where `path` is a device, pipe or directory, its directory cannot be created or written, or the disk is
+    full.
     """
     path = Path(path)
+    if path.exists() and not path.is_file():
+        raise OutputError(f"cannot write {path}: expected a regular file or nothing there; choose another place")
+    path = Path(os.path.realpath(path))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:

@@ -305,6 +305,9 @@ def test_conversion_says_what_it_needs(tmp_path: Path) -> None:
         convert("a.circuit", "a.lcml")
     with pytest.raises(SettingsError, match="a model has its own"):
         convert("a.lcml", "a.circuit", scale=255)
+    for place in ("a.lcml", "a.circuit"):
+        with pytest.raises(SettingsError, match=f"--vtree-out {place} is another file of this conversion"):
+            convert("a.lcml", "a.circuit", vtree_out=place)
     with pytest.raises(SettingsError, match=r"cannot convert a\.lcml to b\.onnx"):
         convert("a.lcml", "b.onnx")
 

@@ -114,6 +114,14 @@ def test_a_flipped_byte_changes_nothing_or_is_refused(saved: Path, model: Logist
     assert refused > 0.5 * len(content) / 3
 
 
+@pytest.mark.parametrize(("before", "after"), [(0, 2), (1, 1)])
+def test_more_than_one_file_is_refused(saved: Path, before: int, after: int) -> None:
+    content = saved.read_bytes()
+    saved.write_bytes(content * before + content + b"xx" * (after - before))
+    with pytest.raises(FormatError, match="truncated or damaged"):
+        load_model(saved)
+
+
 def test_every_part_is_guarded_by_its_checksum(saved: Path) -> None:
     content = saved.read_bytes()
     with zipfile.ZipFile(saved) as archive:

@@ -1,5 +1,6 @@
 """The command line: one module per command, imported when it is asked for, so that `lcml --version` imports little."""
 
+import errno
 import importlib
 from typing import Annotated, Any
 
@@ -37,6 +38,14 @@ class _Group(typer.core.TyperGroup):
             return super().invoke(ctx)
         except LcmlError as error:
             typer.secho(f"Error: {error}", err=True, fg=typer.colors.RED)
+            raise typer.Exit(2) from error
+        except OSError as error:
+            if error.errno == errno.EPIPE:  # the reader of the output left: Typer ends quietly
+                raise
+            place = "the output" if error.filename is None else error.filename
+            typer.secho(
+                f"Error: cannot read or write {place}: {error.strerror or error}", err=True, fg=typer.colors.RED
+            )
             raise typer.Exit(2) from error
 
 

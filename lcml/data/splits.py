@@ -119,7 +119,7 @@ def _check_classes(source: str, classes: Sequence[int | str], counts: NDArray[np
         raise DataError(
             f"{source}: class {classes[k]!r} has {counts[k]} example(s), but {n_parts} are needed, one for each of "
             "training, validation and test; add examples of it, drop it or merge it with another, or set "
-            "valid_fraction or test_fraction to 0"
+            "test_fraction to 0"
         )
 
 

@@ -32,6 +32,7 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip archive can recor
 _UNIX = 3
 _READABLE_FILE = 0o100644 << 16
 _LOCAL_HEADER_SIZE = 30
+_END_RECORD_SIZE = 22
 
 
 def write_container(path: str | Path, kind: str, version: int, content: Mapping[str, Any], arrays: Arrays) -> None:
@@ -71,7 +72,11 @@ def read_container(path: str | Path, kind: str, version: int) -> tuple[dict[str,
 def _read(file: BinaryIO, path: str | Path, kind: str, version: int) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     try:
         size = file.seek(0, io.SEEK_END)
+        file.seek(max(0, size - _END_RECORD_SIZE))
+        ends_whole = file.read(4) == b"PK\x05\x06"
         with zipfile.ZipFile(file) as archive:
+            if not ends_whole or archive.getinfo(HEADER_NAME).header_offset != 0:
+                raise ValueError("something stands before or after it")
             header = _read_header(archive, size, path, kind, version)
             return _read_content(archive, size, header)
     except FormatError:

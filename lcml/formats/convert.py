@@ -41,8 +41,11 @@ def convert(
     elif direction == (MODEL_SUFFIX, CIRCUIT_SUFFIX):
         if vtree is not None or scale is not None or classes is not None:
             raise SettingsError(f"{source}: --vtree, --scale and --classes belong to a circuit; a model has its own")
+        vtree_target = target.with_suffix(VTREE_SUFFIX) if vtree_out is None else Path(vtree_out)
+        if vtree_target.resolve() in (source.resolve(), target.resolve()):
+            raise SettingsError(f"--vtree-out {vtree_target} is another file of this conversion; give it its own place")
         model = load_model(source)
-        write_vtree(model.circuit.vtree, vtree_out or target.with_suffix(VTREE_SUFFIX))
+        write_vtree(model.circuit.vtree, vtree_target)
         write_circuit(model, target)
     else:
         raise SettingsError(

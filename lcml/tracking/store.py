@@ -45,6 +45,7 @@ _PROBE_SECONDS = 1.0
 _MESSAGE_LENGTH = 300
 
 _SQLITE = re.compile(r"sqlite(?:\+\w+)?:///([^?%]+)")  # versions of SQLAlchemy read % in different ways
+_SCHEMES = ("http", "https", "sqlite", "postgresql", "mysql", "mssql", "databricks")
 _SQLITE_MAGIC = b"SQLite format 3\0"
 _QUIET = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -76,7 +77,8 @@ def shown(uri: str) -> str:
 def check_uri(uri: str) -> None:
     """TrackingError for an address that MLflow cannot record runs in."""
     scheme = urlsplit(uri).scheme
-    if scheme in ("", "file") or (scheme.startswith("sqlite") and sqlite_path(uri) is None):
+    is_sqlite = scheme.startswith("sqlite")
+    if scheme.partition("+")[0] not in _SCHEMES or (is_sqlite and sqlite_path(uri) is None):
         raise TrackingError(
             f"tracking address {shown(uri)!r}: expected sqlite:///PATH.db (without ? and %) or the http(s):// address "
             "of an MLflow server"

@@ -276,6 +276,27 @@ def test_an_unwritable_output_is_refused(model_path: Path, tmp_path: Path) -> No
     assert "cannot write" in refused("convert", model_path, "-o", f"{place}.circuit")
 
 
+def test_a_device_or_pipe_is_left_alone(model_path: Path, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    assert "expected a regular file or nothing there" in refused("predict", model_path, "iris", "-o", pipe)
+    assert pipe.is_fifo()
+    link, place = tmp_path / "link.csv", tmp_path / "place.csv"
+    link.symlink_to(place)
+    output("predict", model_path, "iris", "-o", link)
+    assert link.is_symlink()
+    assert place.read_text().startswith("label,")
+
+
+@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="the system has no device that is always full")
+@pytest.mark.parametrize("arguments", [("evaluate", "iris", "--json"), ("predict", "iris"), ("inspect",)])
+def test_output_to_a_full_disk_is_an_error(arguments: tuple[str, ...], model_path: Path) -> None:
+    command = [sys.executable, "-m", "lcml", arguments[0], str(model_path), *arguments[1:]]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, "Error: cannot read or write the output: No space left on device\n")
+
+
 def test_wrong_conversions_are_refused(model_path: Path, tmp_path: Path) -> None:
     assert "expected one .circuit and one .lcml file" in refused("convert", model_path, "-o", tmp_path / "other.lcml")
     assert "give the file of its vtree" in refused("convert", "a.circuit", "-o", tmp_path / "a.lcml")

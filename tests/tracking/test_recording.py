@@ -143,7 +143,8 @@ def test_a_place_that_cannot_be_written_is_an_error_at_once(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    "uri", ["mlruns", "file:./mlruns", "sqlite://", "sqlite:///a%20b.db", "sqlite:///a.db?mode=ro"]
+    "uri",
+    ["mlruns", "file:./mlruns", "sqlite://", "sqlite:///a%20b.db", "sqlite:///a.db?mode=ro", "htp://localhost:5000"],
 )
 def test_an_address_mlflow_cannot_use_is_refused(uri: str) -> None:
     with pytest.raises(TrackingError, match=r"expected sqlite:///PATH\.db"):
