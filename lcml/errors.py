@@ -49,7 +49,9 @@ class MissingDependencyError(LcmlError, ImportError):
     """An optional package that is not installed; the message says which extra brings it."""
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
-        super().__init__(f"{purpose} needs the package {package}: pip install 'lcml[{extra}]'")
+        super().__init__(
+            f"{purpose} needs the package {package}: pip install 'lcml[{extra}]' (in a clone: '.[{extra}]')"
+        )
 
 
 class OutputError(LcmlError, OSError):

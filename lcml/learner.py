@@ -110,7 +110,9 @@ class Learner:
     ) -> None:
         for name, examples in (("training", train), ("validation", valid)):
             if not len(examples.labels):
-                raise DataError(f"the {name} set is empty; learning needs both training and validation examples")
+                raise DataError(
+                    f"the {name} set is empty; learning needs training and validation examples: check valid_fraction"
+                )
         self.settings, self.backend, self.n_classes = settings, backend, n_classes
         self.state = state
         self.initial = initial_circuit(vtree)

@@ -76,7 +76,7 @@ class LearnSettings:
         for name, bound in least.items():
             value = getattr(self, name)
             if value is not None and not bound <= value < float("inf"):
-                raise SettingsError(f"{name}: expected a number of at least {bound:g}, found {value}")
+                raise SettingsError(f"{name}: expected a finite number of at least {bound:g}, found {value}")
         if self.depth > MAX_DEPTH:
             raise SettingsError(f"depth: expected at most {MAX_DEPTH}, found {self.depth}")
         if not self.l2_path or not all(0 <= l2 < float("inf") for l2 in self.l2_path):

@@ -130,7 +130,7 @@ def iris() -> tuple[NDArray[Any], NDArray[Any]]:
         ({"vtree": balanced(5)}, SettingsError, "vtree: expected one over the 4 features, found one over 5"),
         ({"vtree": "grid"}, DataError, "the vtree grid"),
         ({"encoder": "divide"}, SettingsError, "divisor"),
-        ({"rounds": -1}, SettingsError, "rounds: expected a number of at least 0, found -1"),
+        ({"rounds": -1}, SettingsError, "rounds: expected a finite number of at least 0, found -1"),
     ],
 )
 def test_wrong_parameters(parameters: dict[str, Any], error: type[Exception], message: str) -> None:

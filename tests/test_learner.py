@@ -178,8 +178,8 @@ def test_an_empty_set_is_refused(which: str) -> None:
     ("changes", "message"),
     [
         ({"link": "probit"}, "link: expected one of sigmoid, softmax"),
-        ({"growth": 0.0}, "growth: expected a number of at least"),
-        ({"l2": -1.0}, "l2: expected a number of at least 0"),
+        ({"growth": 0.0}, "growth: expected a finite number of at least"),
+        ({"l2": -1.0}, "l2: expected a finite number of at least 0"),
         ({"l2_path": ()}, "l2_path: expected one or more penalties"),
         ({"rounds": -1}, "rounds: expected"),
         ({"depth": -1}, "depth: expected"),

@@ -292,7 +292,7 @@ def test_what_cannot_work_is_refused_before_anything_is_written(
         ({"vtree": "balanced", "vtree_offset": [1, 1]}, "vtree_offset belongs to the vtree grid"),
         ({"vtree_offset": [-1, 0]}, "vtree_offset: expected rows and columns of at least 0"),
         ({"no_tracking": True, "experiment": "a"}, "no_tracking and experiment contradict each other"),
-        ({"growth": -1.0}, "growth: expected a number of at least"),
+        ({"growth": -1.0}, "growth: expected a finite number of at least"),
     ],
 )
 def test_options_that_contradict_each_other_are_refused(options: dict[str, object], message: str) -> None:

@@ -60,7 +60,7 @@ def evaluate(
         return print_json(
             {
                 "data": data,
-                "split": split,
+                "split": part,
                 f"n_{part}": len(examples),
                 "n_variables": loaded.circuit.n_variables,
                 "n_classes": len(loaded.classes),
@@ -74,6 +74,7 @@ def evaluate(
                 "peak_memory_mb": peak_memory_mb(),
                 "backend": device.name,
                 "device": device.device,
+                "seed": loaded.provenance.get("seed"),
                 "model_path": model,
             }
         )

@@ -80,7 +80,7 @@ def result(prepared: Prepared, outcome: Outcome, tracker: Tracker, exported: Exp
     """What --json prints."""
     config, splits, circuit, test = prepared.config, prepared.splits, outcome.model.circuit, outcome.test
     return {
-        "data": splits.name,
+        "data": config.data,
         "n_train": len(splits.train),
         "n_valid": len(splits.valid),
         "n_test": len(splits.test),

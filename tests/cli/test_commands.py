@@ -88,7 +88,8 @@ def test_evaluate_measures_the_test_part_of_the_training(model: LogisticCircuit,
     predicted = chances.argmax(axis=1)
     expected = {
         "data": "iris",
-        "split": None,
+        "split": "test",
+        "seed": 3,
         "n_test": 60,
         "n_variables": 4,
         "n_classes": 3,
