@@ -21,10 +21,10 @@ def atomic_writer(path: str | Path) -> Iterator[BinaryIO]:
     path = Path(path)
     if path.exists() and not path.is_file():
         raise OutputError(f"cannot write {path}: expected a regular file or nothing there; choose another place")
-    path = Path(os.path.realpath(path))
+    place = Path(os.path.realpath(path))
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=place.parent, prefix=f".{place.name}.", delete=False) as file:
             try:
                 os.chmod(file.name, 0o666 & ~_umask())
                 yield cast(BinaryIO, file)
@@ -35,7 +35,7 @@ def atomic_writer(path: str | Path) -> Iterator[BinaryIO]:
                     file.close()
                 os.unlink(file.name)
                 raise
-        os.replace(file.name, path)
+        os.replace(file.name, place)
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror or error}; choose another place or free it") from error
 

@@ -1,5 +1,6 @@
 """From the options of a training run to everything it needs in memory; what cannot work is found out here."""
 
+import os
 import secrets
 import tempfile
 from dataclasses import dataclass
@@ -109,7 +110,7 @@ def check_writable(path: Path) -> None:
     """OutputError where a file could not be put at `path`: tried out in the nearest directory that is there."""
     if path.exists() and not path.is_file():
         raise OutputError(f"cannot write {path}: expected a regular file or nothing there; choose another place")
-    directory = path.parent
+    directory = Path(os.path.realpath(path)).parent
     while not directory.exists() and directory != directory.parent:
         directory = directory.parent
     try:

@@ -323,3 +323,10 @@ def test_the_vtree_follows_its_kind() -> None:
     assert choose_vtree("random", (2, 3), train, seed=4).same_as(vtree.random(6, 4))
     assert choose_vtree("balanced", (2, 3), train).same_as(vtree.balanced(6))
     assert choose_vtree("right-linear", None, train).same_as(vtree.right_linear(6))
+
+
+def test_a_link_is_as_writable_as_what_it_leads_to(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "link.lcml").symlink_to(tmp_path / "file" / "model.lcml")
+    with pytest.raises(OutputError, match=r"link\.lcml"):
+        check_writable(tmp_path / "link.lcml")
