@@ -149,7 +149,8 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         settings = LearnSettings(**{name: getattr(self, name) for name in _SETTINGS})
         rest, aside = self._set_aside(codes)
         shared = self.image_shape is not None and self.encoder == "scale"
-        encoder = fit_encoder(self.encoder, features[rest], self.divisor, shared=shared)
+        names = getattr(self, "feature_names_in_", None)
+        encoder = fit_encoder(self.encoder, features[rest], self.divisor, shared=shared, feature_names=names)
         train, valid = (EncodedSet(encoder.encode(features[rows]), codes[rows]) for rows in (rest, aside))
         if weights is not None:
             train = dataclasses.replace(train, weights=weights[rest])

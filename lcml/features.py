@@ -17,6 +17,7 @@ from lcml.backend import Array, Backend, Precision
 from lcml.circuit import Circuit
 from lcml.flows import check_probabilities, flows, literal_rows
 from lcml.plan import FlowPlan, compile_plan
+from lcml.rows import Matrix
 from lcml.splits import SplitResult
 
 _Out = TypeVar("_Out")
@@ -38,7 +39,7 @@ class FeatureStore:
     def __init__(
         self,
         circuit: Circuit,
-        examples: NDArray[np.floating],
+        examples: Matrix,
         backend: Backend,
         *,
         precision: Precision = "float32",

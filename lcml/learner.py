@@ -22,6 +22,7 @@ from lcml.metrics import Quality, quality
 from lcml.minibatch import minimise_minibatch
 from lcml.model import n_weight_sets
 from lcml.objective import Objective, Parameters
+from lcml.rows import Matrix
 from lcml.scoring import score_splits
 from lcml.selection import ChosenSplit, apply_within, choose_splits
 from lcml.settings import LearnSettings
@@ -32,9 +33,10 @@ from lcml.vtree import Vtree
 
 @dataclass(frozen=True, eq=False)
 class EncodedSet:
-    """Examples ready for a circuit: values (n_examples, n_variables) in [0, 1], labels (n_examples,) class codes."""
+    """Examples ready for a circuit: values (n_examples, n_variables) in [0, 1], an array or what gives one when sliced;
+    labels (n_examples,) class codes."""
 
-    values: NDArray[np.floating]
+    values: Matrix
     labels: NDArray[np.int64]
     weights: NDArray[np.floating] | None = None
 

@@ -10,10 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from lcml.backend import Backend, NumpyBackend, Precision
 from lcml.circuit import Circuit
-from lcml.encoder import Encoder
+from lcml.encoder import Encoder, encoded
 from lcml.errors import CircuitError
 from lcml.flows import flows, literal_rows
 from lcml.plan import FlowPlan, compile_plan
+from lcml.rows import Matrix
 
 Link = Literal["sigmoid", "softmax"]
 FloatArray = NDArray[np.float64]
@@ -80,8 +81,8 @@ class LogisticCircuit:
             literals = np.zeros((len(self.bias), self.circuit.n_literals))
         return np.concatenate([literals, self.element_weights], axis=1)
 
-    def logits(self, x: ArrayLike, backend: Backend | None = None, precision: Precision = "float32") -> FloatArray:
-        """(n_examples, n_sets) logits of raw examples (n_examples, n_features).
+    def logits(self, x: Matrix, backend: Backend | None = None, precision: Precision = "float32") -> FloatArray:
+        """(n_examples, n_sets) logits of raw examples (n_examples, n_features), an array or rows in a file.
 
         Raises DataError for a wrong width, NaN or infinity, ContradictionError where Pr(root) = 0.
         """
@@ -89,10 +90,10 @@ class LogisticCircuit:
         plan = self._plan(backend)
         dtype = np.dtype(precision)
         weights = backend.asarray(self.weights, dtype=dtype)
-        encoded = self.encoder.encode(np.asarray(x))
-        result = np.empty((len(encoded), len(self.bias)))
-        for start in range(0, len(encoded), backend.chunk_examples):
-            chunk = backend.asarray(encoded[start : start + backend.chunk_examples], dtype=dtype)
+        examples = encoded(self.encoder, x)
+        result = np.empty((len(examples), len(self.bias)))
+        for start in range(0, len(examples), backend.chunk_examples):
+            chunk = backend.asarray(examples[start : start + backend.chunk_examples], dtype=dtype)
             result[start : start + len(chunk)] = backend.to_host(weights @ flows(plan, literal_rows(plan, chunk))).T
         return result + self.bias
 

@@ -7,18 +7,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
+import numpy as np
+
 from lcml import vtree as vtrees
 from lcml.backend import Backend, get_backend
 from lcml.checkpoint import Checkpoint
 from lcml.config import TrainConfig, VtreeKind
-from lcml.data import DataSplits, load_splits
-from lcml.encoder import Encoder, fit_encoder
+from lcml.data import DataSplits, Examples, load_splits
+from lcml.encoder import Encoder, encoded, fit_encoder
 from lcml.errors import DataError, OutputError
 from lcml.learner import EncodedSet
 from lcml.vtree import Vtree
 
 _MOST_FOR_INFORMATION = 512
 """Variables up to which a table's automatic vtree comes from mutual information: its cost grows with the square."""
+
+_EXAMPLES_FOR_INFORMATION = 16384
+"""Examples that tell mutual information well enough: its standard error is then below 0.01."""
+
+_MIXED_ROWS = 32
+"""Neighbours that stay together when examples are mixed: one reading of a disk gets them all."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,10 +65,14 @@ def prepare(config: TrainConfig, resumed: Checkpoint | None = None, checkpoint_p
         test_fraction=config.test_fraction,
         train_fraction=config.train_fraction,
         seed=config.learn.seed,
+        memory_budget=None if config.learn.memory_budget is None else config.learn.memory_budget * 2**20,
     )
     shared = splits.image_shape is not None and config.encoder == "scale"
-    encoder = fit_encoder(config.encoder, splits.train.features, config.divisor, shared=shared)
-    train, valid = (EncodedSet(encoder.encode(part.features), part.labels) for part in (splits.train, splits.valid))
+    encoder = fit_encoder(
+        config.encoder, splits.train.features, config.divisor, shared=shared, feature_names=splits.feature_names
+    )
+    examples = mixed(splits.train, config.learn.seed) if config.learn.solver == "minibatch" else splits.train
+    train, valid = (EncodedSet(encoded(encoder, part.features), part.labels) for part in (examples, splits.valid))
     if resumed is None:
         vtree = choose_vtree(
             config.vtree, splits.image_shape, train, offset=config.vtree_offset, seed=config.learn.seed
@@ -84,7 +96,8 @@ def choose_vtree(
     offset: tuple[int, int] = (0, 0),
     seed: int = 0,
 ) -> Vtree:
-    """The vtree of that kind for encoded training examples; mutual information is that given the class.
+    """The vtree of that kind for encoded training examples; mutual information is that given the class, over a sample
+    of many examples.
 
     Raises DataError for a grid, or an offset, where the data are no images.
     """
@@ -100,10 +113,21 @@ def choose_vtree(
         assert image_shape is not None
         return vtrees.grid(*image_shape, offset=offset)
     if kind == "mutual-information":
-        return vtrees.from_mutual_information(train.values, train.labels)
+        n_examples = len(train.labels)
+        n_read = min(n_examples, _EXAMPLES_FOR_INFORMATION)
+        rows = np.sort(np.random.default_rng(seed).choice(n_examples, n_read, replace=False))
+        return vtrees.from_mutual_information(train.values[rows], train.labels[rows])
     if kind == "random":
         return vtrees.random(n_variables, seed)
     return vtrees.balanced(n_variables) if kind == "balanced" else vtrees.right_linear(n_variables)
+
+
+def mixed(examples: Examples, seed: int) -> Examples:
+    """The examples in a random order of short runs: a solver that takes a chunk at a time must not meet one class at a
+    time, in whatever order a file has them."""
+    starts = np.arange(0, len(examples), _MIXED_ROWS)
+    order = (np.random.default_rng(seed).permutation(starts)[:, None] + np.arange(_MIXED_ROWS)).ravel()
+    return examples.select(order[order < len(examples)])
 
 
 def check_writable(path: Path) -> None:
