@@ -38,7 +38,7 @@ def test_by_hand() -> None:
     circuit = initial_circuit(vtrees.balanced(2))
     encoder = ScaleEncoder(np.zeros(2), np.ones(2))
     element_weights, literal_weights = np.array([[1.0, 2, 3, 4]]), np.array([[10.0, 20, 30, 40]])
-    small = compact(LogisticCircuit(circuit, encoder, (0, 1), element_weights, literal_weights, np.array([5.0])))
+    small = compact(LogisticCircuit.flat(circuit, encoder, (0, 1), element_weights, literal_weights, np.array([5.0])))
     assert small.element_weights.tolist() == [[0, 21, 22, 43]]
     assert small.literal_weights is None
     assert small.bias.tolist() == [36]

@@ -36,7 +36,7 @@ def reduce_model(model: LogisticCircuit) -> TermSum:
             "export it with the profile 'flows'"
         )
     if circuit.n_or_gates == 0:
-        positive, negative = model.weights.T
+        positive, negative = model.flat_weights.T
         return TermSum(1, [frozenset((0,))], (positive - negative)[:, None], model.bias + negative)
     decided = decided_literals(circuit)
     contexts = gate_flows(circuit, decided)

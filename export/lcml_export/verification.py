@@ -119,7 +119,7 @@ class _Expected:
 
 def _expected(model: LogisticCircuit, features: NDArray[Any]) -> _Expected:
     logits = model.logits(features, precision="float64")
-    largest = float(np.abs(model.weights).sum(axis=1).max(initial=0)) + float(np.abs(model.bias).max())
+    largest = float(np.abs(model.flat_weights).sum(axis=1).max(initial=0)) + float(np.abs(model.bias).max())
     tolerance = 1e-6 + ROUNDING_UNITS * float(np.finfo(np.float32).eps) * min(largest, 1e3)
     return _Expected(logits, probabilities(logits, model.link), predicted_codes(logits), tolerance)
 
