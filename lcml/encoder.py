@@ -3,17 +3,21 @@
     scale     q = (min(max(x, low), high) - low) / (high - low), per column; a column with low = high gives 0
     boolean   q = 1 where x >= threshold, else 0   (Liang & Van den Broeck 2019, section 5: mean + 0.05 std)
 
-An encoder is part of the model, so that a model always takes raw features.
+An encoder is part of the model, so that a model always takes raw features. `lcml.channels` has the encoder that makes
+several channels of an image, upon one of these two.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, Union
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lcml.errors import DataError, FormatError, SettingsError
+
+if TYPE_CHECKING:
+    from lcml.channels import ChannelEncoder
 
 EncoderKind: TypeAlias = Literal["scale", "boolean", "divide"]
 
@@ -52,6 +56,11 @@ class ScaleEncoder:
     def n_features(self) -> int:
         return self.low.size
 
+    @property
+    def n_outputs(self) -> int:
+        """Probabilities per example: one per feature."""
+        return self.n_features
+
     def encode(self, x: ArrayLike) -> NDArray[np.float32]:
         """Probabilities (n, d), float32, C-contiguous, of raw features (n, d); DataError as `check_features`."""
         raw = check_features(x, self.n_features)
@@ -81,6 +90,11 @@ class BooleanEncoder:
     def n_features(self) -> int:
         return self.threshold.size
 
+    @property
+    def n_outputs(self) -> int:
+        """Probabilities per example: one per feature."""
+        return self.n_features
+
     def encode(self, x: ArrayLike) -> NDArray[np.float32]:
         """0 or 1 (n, d), float32, C-contiguous, of raw features (n, d); DataError as `check_features`."""
         raw = check_features(x, self.n_features)
@@ -94,10 +108,13 @@ class BooleanEncoder:
         return {"threshold": self.threshold}
 
 
-Encoder: TypeAlias = ScaleEncoder | BooleanEncoder
+PlainEncoder: TypeAlias = ScaleEncoder | BooleanEncoder
+"""One probability per raw feature."""
+
+Encoder: TypeAlias = Union[PlainEncoder, "ChannelEncoder"]
 
 
-def fit_encoder(kind: EncoderKind, x: ArrayLike, divisor: float | None = None, *, shared: bool = False) -> Encoder:
+def fit_encoder(kind: EncoderKind, x: ArrayLike, divisor: float | None = None, *, shared: bool = False) -> PlainEncoder:
     """The encoder of `kind` for training features x (n, d).
 
     scale: low and high are the smallest and largest value of each column, or of the whole matrix where `shared`
@@ -130,8 +147,8 @@ def fit_encoder(kind: EncoderKind, x: ArrayLike, divisor: float | None = None, *
     raise SettingsError(f"unknown encoder {kind!r}; choose scale, boolean or divide")
 
 
-def encoder_from_arrays(kind: str, arrays: Mapping[str, ArrayLike]) -> Encoder:
-    """The encoder whose `kind` and `arrays()` these are; FormatError where they describe none."""
+def encoder_from_arrays(kind: str, arrays: Mapping[str, ArrayLike]) -> PlainEncoder:
+    """The plain encoder whose `kind` and `arrays()` these are; FormatError where they describe none."""
     wanted = {"scale": {"low", "high"}, "boolean": {"threshold"}}.get(kind)
     if wanted is None or set(arrays) != wanted:
         raise FormatError(
@@ -188,7 +205,7 @@ def _chunks(x: NDArray[Any]) -> Iterator[slice]:
     return (slice(start, start + step) for start in range(0, len(x), step))
 
 
-def _freeze(encoder: Encoder, *names: str) -> None:
+def _freeze(encoder: PlainEncoder, *names: str) -> None:
     """Replace the named fields by read-only float64 copies, one finite value per column."""
     for name in names:
         array = np.array(getattr(encoder, name), np.float64)

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lcml.channels import stored_encoder
 from lcml.circuit import Circuit
-from lcml.encoder import encoder_from_arrays
 from lcml.errors import CircuitError, FormatError, LcmlError
 from lcml.formats.container import Arrays, read_container, write_container
 from lcml.model import LogisticCircuit
@@ -91,7 +91,7 @@ def model_from_parts(content: Mapping[str, Any], arrays: Arrays) -> LogisticCirc
         raise FormatError(f"expected a link of {_LINKS} and a provenance, found {content.get('link')!r}")
     encoder_arrays = {name.removeprefix("encoder/"): a for name, a in arrays.items() if name.startswith("encoder/")}
     return LogisticCircuit(
-        encoder=encoder_from_arrays(str(content.get("encoder")), encoder_arrays),
+        encoder=stored_encoder(str(content.get("encoder")), encoder_arrays),
         parts=tuple(_part(view_from_dict(view), f"{number}/", arrays) for number, view in enumerate(views)),
         classes=_classes(content.get("classes")),
         weights=arrays["weights"],
