@@ -3,18 +3,22 @@
     scale     q = (min(max(x, low), high) - low) / (high - low), per column; a column with low = high gives 0
     boolean   q = 1 where x >= threshold, else 0   (Liang & Van den Broeck 2019, section 5: mean + 0.05 std)
 
-An encoder is part of the model, so that a model always takes raw features.
+An encoder is part of the model, so that a model always takes raw features. `lcml.channels` has the encoder that makes
+several channels of an image, upon one of these two.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, Union
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lcml.errors import DataError, FormatError, SettingsError
 from lcml.rows import Matrix, Rows, check_features, chunks, column_name
+
+if TYPE_CHECKING:
+    from lcml.channels import ChannelEncoder
 
 EncoderKind: TypeAlias = Literal["scale", "boolean", "divide"]
 
@@ -42,6 +46,11 @@ class ScaleEncoder:
     @property
     def n_features(self) -> int:
         return self.low.size
+
+    @property
+    def n_outputs(self) -> int:
+        """Probabilities per example: one per feature."""
+        return self.n_features
 
     def encode(self, x: ArrayLike) -> NDArray[np.float32]:
         """Probabilities (n, d), float32, C-contiguous, of raw features (n, d); DataError as `check_features`."""
@@ -72,6 +81,11 @@ class BooleanEncoder:
     def n_features(self) -> int:
         return self.threshold.size
 
+    @property
+    def n_outputs(self) -> int:
+        """Probabilities per example: one per feature."""
+        return self.n_features
+
     def encode(self, x: ArrayLike) -> NDArray[np.float32]:
         """0 or 1 (n, d), float32, C-contiguous, of raw features (n, d); DataError as `check_features`."""
         raw = check_features(x, self.n_features)
@@ -85,7 +99,10 @@ class BooleanEncoder:
         return {"threshold": self.threshold}
 
 
-Encoder: TypeAlias = ScaleEncoder | BooleanEncoder
+PlainEncoder: TypeAlias = ScaleEncoder | BooleanEncoder
+"""One probability per raw feature."""
+
+Encoder: TypeAlias = Union[PlainEncoder, "ChannelEncoder"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +115,7 @@ class EncodedRows:
 
     @property
     def shape(self) -> tuple[int, int]:
-        return self.rows.shape
+        return len(self.rows), self.encoder.n_outputs
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -119,7 +136,7 @@ def fit_encoder(
     *,
     shared: bool = False,
     feature_names: Sequence[str] | None = None,
-) -> Encoder:
+) -> PlainEncoder:
     """The encoder of `kind` for training features x (n, d), an array or rows in a file; errors name columns by
     `feature_names`.
 
@@ -159,8 +176,8 @@ def fit_encoder(
     raise SettingsError(f"unknown encoder {kind!r}; choose scale, boolean or divide")
 
 
-def encoder_from_arrays(kind: str, arrays: Mapping[str, ArrayLike]) -> Encoder:
-    """The encoder whose `kind` and `arrays()` these are; FormatError where they describe none."""
+def encoder_from_arrays(kind: str, arrays: Mapping[str, ArrayLike]) -> PlainEncoder:
+    """The plain encoder whose `kind` and `arrays()` these are; FormatError where they describe none."""
     wanted = {"scale": {"low", "high"}, "boolean": {"threshold"}}.get(kind)
     if wanted is None or set(arrays) != wanted:
         raise FormatError(
@@ -196,7 +213,7 @@ def _check_finite(name: str, values: NDArray[np.float64], feature_names: Sequenc
         )
 
 
-def _freeze(encoder: Encoder, *names: str) -> None:
+def _freeze(encoder: PlainEncoder, *names: str) -> None:
     """Replace the named fields by read-only float64 copies, one finite value per column."""
     for name in names:
         array = np.array(getattr(encoder, name), np.float64)

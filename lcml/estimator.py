@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from lcml import __version__
-from lcml.backend import BackendName, Precision, get_backend
+from lcml.backend import BackendName, FeaturePrecision, get_backend
 from lcml.config import VtreeKind
 from lcml.data.stratify import apportion, draw
 from lcml.encoder import EncoderKind, fit_encoder
@@ -22,6 +22,7 @@ from lcml.model import FloatArray, Link, LogisticCircuit, predicted_codes, proba
 from lcml.preparation import choose_vtree
 from lcml.scoring import Criterion
 from lcml.settings import LearnSettings, Metric, SolverName
+from lcml.views import IdentityView
 from lcml.vtree import Vtree
 
 _DEFAULT = LearnSettings()
@@ -69,7 +70,7 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         round_iterations: int = _DEFAULT.round_iterations,
         final_iterations: int = _DEFAULT.final_iterations,
         tolerance: float = _DEFAULT.tolerance,
-        precision: Precision = _DEFAULT.precision,
+        precision: FeaturePrecision = _DEFAULT.precision,
         memory_budget: int | None = _DEFAULT.memory_budget,
         seed: int = _DEFAULT.seed,
     ) -> None:
@@ -154,20 +155,19 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         train, valid = (EncodedSet(encoder.encode(features[rows]), codes[rows]) for rows in (rest, aside))
         if weights is not None:
             train = dataclasses.replace(train, weights=weights[rest])
+        vtree = self._choose_vtree(train)
         learner = Learner(
-            self._choose_vtree(train), train, valid, len(self.classes_), settings, get_backend(self.backend)
+            [(IdentityView(vtree.n_variables), vtree)], train, valid, len(self.classes_), settings, get_backend(self.backend)
         )
         for _report in (*learner.grow(), *learner.refine()):
             pass
-        circuit, best = learner.best()
-        n_literals = circuit.n_literals if settings.literal_weights else 0
+        parts, fitted = learner.best()
         return LogisticCircuit(
-            circuit=circuit,
             encoder=encoder,
+            parts=parts,
             classes=_model_classes(self.classes_),
-            element_weights=best.parameters.weights[:, n_literals:],
-            literal_weights=best.parameters.weights[:, :n_literals] if settings.literal_weights else None,
-            bias=best.parameters.bias,
+            weights=fitted.weights,
+            bias=fitted.bias,
             link=settings.link,
             provenance={
                 "settings": settings.as_dict(),

@@ -75,7 +75,7 @@ def contributions(model: LogisticCircuit, x: ArrayLike) -> FloatArray:
     Shape (n_examples, n_sets, 2 n_variables + n_elements); summed over the features, with the bias, they are the
     logits. Raises as `LogisticCircuit.logits`.
     """
-    return feature_flows(model, x)[:, None, :] * model.weights
+    return feature_flows(model, x)[:, None, :] * model.flat_weights
 
 
 def feature_flows(model: LogisticCircuit, x: ArrayLike) -> FloatArray:
@@ -89,7 +89,7 @@ def explain(model: LogisticCircuit, example: ArrayLike, names: Sequence[str], to
     """Why the raw example (d,) gets its label: the `top` contributions of largest magnitude, none of exactly 0."""
     x = np.asarray(example)[None, :]
     flow = feature_flows(model, x)[0]
-    logits = (model.weights @ flow + model.bias)[None, :]
+    logits = (model.flat_weights @ flow + model.bias)[None, :]
     code = int(predicted_codes(logits)[0])
     weights, bias = class_weights(model, code)
     groups = group_by_condition(feature_cases(model.circuit))
@@ -136,8 +136,8 @@ def class_weights(model: LogisticCircuit, code: int) -> tuple[FloatArray, float]
     """Weights (2 n_variables + n_elements,) and bias of the logit of class number `code`; see `Explanation`."""
     if len(model.bias) == 1:
         sign = 1.0 if code == 1 else -1.0
-        return sign * model.weights[0], sign * float(model.bias[0])
-    return model.weights[code], float(model.bias[code])
+        return sign * model.flat_weights[0], sign * float(model.bias[0])
+    return model.flat_weights[code], float(model.bias[code])
 
 
 def group_by_condition(features: Iterable[Cases]) -> dict[Cases, list[int]]:

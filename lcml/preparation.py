@@ -17,6 +17,7 @@ from lcml.data import DataSplits, Examples, load_splits
 from lcml.encoder import Encoder, encoded, fit_encoder
 from lcml.errors import DataError, OutputError
 from lcml.learner import EncodedSet
+from lcml.views import IdentityView
 from lcml.vtree import Vtree
 
 _MOST_FOR_INFORMATION = 512
@@ -77,7 +78,8 @@ def prepare(config: TrainConfig, resumed: Checkpoint | None = None, checkpoint_p
         vtree = choose_vtree(
             config.vtree, splits.image_shape, train, offset=config.vtree_offset, seed=config.learn.seed
         )
-        checkpoint = Checkpoint(config, splits.fingerprint, vtree, config.run_name or checkpoint_path.stem)
+        places = ((IdentityView(vtree.n_variables), vtree),)
+        checkpoint = Checkpoint(config, splits.fingerprint, places, config.run_name or checkpoint_path.stem)
     elif resumed.fingerprint == splits.fingerprint:
         checkpoint = resumed
     else:

@@ -13,6 +13,7 @@ from lcml.checkpoint import Checkpoint, save_checkpoint
 from lcml.formats import save_model
 from lcml.learner import Learner, RoundReport
 from lcml.metrics import Quality, confusion_matrix, quality
+from lcml.backend import evaluation_precision
 from lcml.model import FloatArray, LogisticCircuit, predicted_codes
 from lcml.preparation import Prepared
 from lcml.records import MODEL_ARTIFACT, RoundRecord, dataset_record, run_params, run_tags, split_lines
@@ -40,7 +41,7 @@ class Outcome:
 def make_learner(prepared: Prepared, should_stop: Callable[[], bool] = never) -> Learner:
     """The learner, at the beginning or where the checkpoint stands. Raises what Learner raises."""
     return Learner(
-        prepared.checkpoint.vtree,
+        prepared.checkpoint.places,
         prepared.train,
         prepared.valid,
         len(prepared.splits.classes),
@@ -118,7 +119,7 @@ class _Run:
         save_model(model, config.model_path)
 
         examples = splits.test if len(splits.test) else splits.valid
-        logits = model.logits(examples.features, backend, config.learn.precision)
+        logits = model.logits(examples.features, backend, evaluation_precision(config.learn.precision))
         measured = quality(logits, examples.labels, len(splits.classes), config.learn.link)
         assert self.learner.state is not None
         outcome = Outcome(
@@ -137,10 +138,9 @@ class _Run:
 
     def _best_model(self, stopped: bool) -> LogisticCircuit:
         learner, splits, learn = self.learner, self.prepared.splits, self.prepared.config.learn
-        circuit, best = learner.best()
+        parts, fitted = learner.best()
         assert learner.state is not None
-        n_literals = circuit.n_literals if learn.literal_weights else 0
-        weights = best.parameters.weights
+        best = learner.state.best
         learned = {
             "rounds": learner.state.round,
             "best_round": best.round,
@@ -152,12 +152,11 @@ class _Run:
             "stopped": stopped,
         }
         return LogisticCircuit(
-            circuit=circuit,
             encoder=self.prepared.encoder,
+            parts=parts,
             classes=splits.classes,  # type: ignore[arg-type]  # of one type, as lcml.data makes them
-            element_weights=weights[:, n_literals:],
-            literal_weights=weights[:, :n_literals] if learn.literal_weights else None,
-            bias=best.parameters.bias,
+            weights=fitted.weights,
+            bias=fitted.bias,
             link=learn.link,
             provenance=provenance(self.prepared, learned),
         )
@@ -178,7 +177,7 @@ class _Run:
         checkpoint = Checkpoint(
             config=self.prepared.config,
             fingerprint=before.fingerprint,
-            vtree=before.vtree,
+            places=before.places,
             run_name=before.run_name,
             run_id=self.tracker.run_id or before.run_id,
             state=self.learner.state,
@@ -240,8 +239,8 @@ def _final_metrics(outcome: Outcome) -> dict[str, float]:
     """The figures of the model kept: they end the curves of the rounds."""
     model, valid, test = outcome.model, outcome.valid, outcome.test
     values = {
-        "n_elements": float(model.circuit.n_elements),
-        "n_or_gates": float(model.circuit.n_or_gates),
+        "n_elements": float(model.n_elements),
+        "n_or_gates": float(model.n_or_gates),
         "n_parameters": float(model.n_parameters),
         "train_accuracy": outcome.train_accuracy,
         "valid_accuracy": valid.accuracy,

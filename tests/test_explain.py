@@ -39,7 +39,7 @@ def model_of(circuit: Circuit, n_sets: int = 1, seed: int = 0, literals: bool = 
     """A model with random weights whose raw features are tenths of the circuit's probabilities."""
     generator = np.random.default_rng(seed)
     n = circuit.n_variables
-    return LogisticCircuit(
+    return LogisticCircuit.flat(
         circuit=circuit,
         encoder=ScaleEncoder(np.zeros(n), np.full(n, 10.0)),
         classes=("no", "yes") if n_sets == 1 else ("p", "q", "r"),
@@ -164,7 +164,7 @@ def test_a_contribution_is_flow_times_weight(circuit: Circuit, seed: int) -> Non
 def test_an_explanation_by_hand() -> None:
     """a = 1, b = 0: of the elements only "a and not b" flows, of the literals a and not b."""
     circuit = initial_circuit(balanced(2))
-    model = LogisticCircuit(
+    model = LogisticCircuit.flat(
         circuit=circuit,
         encoder=ScaleEncoder(np.zeros(2), np.ones(2)),
         classes=("no", "yes"),
@@ -200,7 +200,7 @@ def test_the_weightiest_conditions() -> None:
     weights = np.zeros((3, circuit.n_elements))
     weights[0, :2] = 1.0, -2.0
     weights[2, -1] = 9.0  # always flows
-    model = LogisticCircuit(
+    model = LogisticCircuit.flat(
         circuit, ScaleEncoder(np.zeros(4), np.ones(4)), ("p", "q", "r"), weights, None, np.zeros(3), "softmax"
     )
     texts = explain.conditions(circuit, NAMES)[circuit.n_literals :]

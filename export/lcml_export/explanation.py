@@ -32,12 +32,12 @@ def contributions(graph: Graph, model: LogisticCircuit, codes: str, input_type: 
     to false gets no rows, and the speed of a model without explanations.
     """
     first = first_feature(model)
-    weights = np.concatenate([model.weights[:, first:], model.bias[:, None]], axis=1)
+    weights = np.concatenate([model.flat_weights[:, first:], model.bias[:, None]], axis=1)
 
     def rows(inner: Graph, inputs: Sequence[str]) -> str:
         _, flows = model_flows(inner, model, inputs[0], input_type)
         if first:
-            wanted = np.arange(first, model.weights.shape[1])
+            wanted = np.arange(first, model.flat_weights.shape[1])
             flows = inner.op("Gather", flows, inner.constant(wanted), axis=0)
         by_example = inner.op("Cast", inner.op("Transpose", flows, perm=[1, 0]), to=TensorProto.FLOAT)
         shape = inner.op("Shape", inputs[1])

@@ -111,7 +111,7 @@ def export_model(
         profile=profile,
         opset=opset,
         input_dtype=input_dtype,
-        n_features=model.weights.shape[1],
+        n_features=model.flat_weights.shape[1],
         n_terms=0 if program is None else int(np.any(program.weights != 0, axis=0).sum()),
         n_products=0 if program is None else program.n_products,
         n_layers=0 if program is None else len(program.table) + len(program.chain),
@@ -145,7 +145,7 @@ def build(
         outputs.append(("logits", TensorProto.FLOAT, [len(model.bias)]))
     if explain:
         explanation.contributions(graph, model, codes, input_type, portable=profile == "portable")
-        n_contributions = model.weights.shape[1] - explanation.first_feature(model) + 1
+        n_contributions = model.flat_weights.shape[1] - explanation.first_feature(model) + 1
         outputs.append(("contributions", TensorProto.FLOAT, [n_contributions]))
     inputs = [helper.make_tensor_value_info("features", onnx_type(input_type), ["batch", model.encoder.n_features])]
     if explain and profile != "portable":

@@ -83,7 +83,7 @@ def _from_program(graph: Graph, model: LogisticCircuit, program: Program, profil
 def _flows(graph: Graph, model: LogisticCircuit, input_type: InputType) -> str:
     def tile(inner: Graph, inputs: Sequence[str]) -> str:
         kind, flows = model_flows(inner, model, inputs[0], input_type)
-        rows = inner.op("MatMul", inner.constant(model.weights, kind), flows)
+        rows = inner.op("MatMul", inner.constant(model.flat_weights, kind), flows)
         return inner.op("Cast", inner.op("Transpose", rows, perm=[1, 0]), to=TensorProto.FLOAT)
 
     return tiled(graph, tile, [("features", onnx_type(input_type))], len(model.bias))

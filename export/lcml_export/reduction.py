@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from lcml.basis import push_weights
 from lcml.circuit import Circuit
-from lcml.compact import push_weights
 from lcml.errors import CircuitError
 from lcml.model import LogisticCircuit
 from lcml_export.terms import Polynomial, Term, decided_literals, gate_flows, times
@@ -36,13 +36,14 @@ def reduce_model(model: LogisticCircuit) -> TermSum:
             "export it with the profile 'flows'"
         )
     if circuit.n_or_gates == 0:
-        positive, negative = model.weights.T
+        positive, negative = model.flat_weights.T
         return TermSum(1, [frozenset((0,))], (positive - negative)[:, None], model.bias + negative)
     decided = decided_literals(circuit)
     contexts = gate_flows(circuit, decided)
     flows = [times(contexts[g], decided[e], circuit.n_variables) for e, g in enumerate(circuit.elem_or.tolist())]
     dropped = _choose_dropped(circuit, contexts, flows, decided)
-    element_weights, bias = push_weights(model, dropped)
+    element_weights, gain = push_weights(circuit, model.element_weights, model.literal_weights, dropped)
+    bias = model.bias + gain
     kept = np.ones(circuit.n_elements, dtype=bool)
     kept[dropped] = False
     column_of: dict[Term, int] = {}

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
+from lcml.channels import ChannelEncoder
 from lcml.encoder import BooleanEncoder
 from lcml.errors import MissingDependencyError, OutputError
 from lcml.model import LogisticCircuit, predicted_codes, probabilities
@@ -80,6 +81,8 @@ def example_inputs(model: LogisticCircuit, input_type: str, seed: int) -> Iterat
     """Raw inputs of every kind: random (beyond the encoder's range too), and 129 or 2 Boolean, zero, one, real ones."""
     generator = np.random.default_rng(seed)
     encoder, n = model.encoder, model.encoder.n_features
+    if isinstance(encoder, ChannelEncoder):
+        encoder = encoder.base
     if isinstance(encoder, BooleanEncoder):
         low, high = encoder.threshold - 1, encoder.threshold + 1
     else:
@@ -119,7 +122,7 @@ class _Expected:
 
 def _expected(model: LogisticCircuit, features: NDArray[Any]) -> _Expected:
     logits = model.logits(features, precision="float64")
-    largest = float(np.abs(model.weights).sum(axis=1).max(initial=0)) + float(np.abs(model.bias).max())
+    largest = float(np.abs(model.flat_weights).sum(axis=1).max(initial=0)) + float(np.abs(model.bias).max())
     tolerance = 1e-6 + ROUNDING_UNITS * float(np.finfo(np.float32).eps) * min(largest, 1e3)
     return _Expected(logits, probabilities(logits, model.link), predicted_codes(logits), tolerance)
 

@@ -22,7 +22,6 @@ def inspect(
 ) -> None:
     """Show what is in a model: sizes, encoder, classes, where it comes from, and what weighs most in it."""
     from lcml.cli.inputs import shown_names
-    from lcml.compact import count_parameters
     from lcml.explain import feature_cases, top_conditions
     from lcml.formats import load_model
 
@@ -40,7 +39,6 @@ def inspect(
         "n_elements": circuit.n_elements,
         "n_or_gates": circuit.n_or_gates,
         "n_parameters": loaded.n_parameters,
-        "n_nonzero_parameters": count_parameters(loaded),
         "n_element_weights": loaded.element_weights.size,
         "n_literal_weights": 0 if literals is None else literals.size,
         "n_biases": loaded.bias.size,

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from lcml.backend import BackendName, Precision
+from lcml.backend import BackendName, FeaturePrecision
 from lcml.cli.common import DataDirOption, JsonOption, TargetOption, print_json
 from lcml.cli.config_file import given_options
 from lcml.config import TrainConfig, VtreeKind
@@ -119,7 +119,7 @@ def train(
         BackendName, typer.Option(help="auto: cupy where a CUDA device answers.", rich_help_panel=_MACHINE)
     ] = _RUN.backend,
     precision: Annotated[
-        Precision, typer.Option(help="Of flows and sums.", rich_help_panel=_MACHINE)
+        FeaturePrecision, typer.Option(help="Of flows and sums.", rich_help_panel=_MACHINE)
     ] = _LEARN.precision,
     memory_budget: Annotated[
         int | None,

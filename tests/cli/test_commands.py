@@ -56,7 +56,7 @@ def model() -> LogisticCircuit:
     splits = load_splits("iris", **DIVISION)  # type: ignore[arg-type]
     low, high = load_iris().data.min(axis=0), load_iris().data.max(axis=0)
     data = {**DIVISION, "name": "iris", "target": None, "fingerprint": splits.fingerprint, "feature_names": list(NAMES)}
-    return LogisticCircuit(
+    return LogisticCircuit.flat(
         circuit=circuit,
         encoder=ScaleEncoder(low, high),
         classes=splits.classes,  # type: ignore[arg-type]

@@ -29,7 +29,7 @@ def model_on(
     """A model with standard normal weights on `circuit`."""
     generator = np.random.default_rng(seed)
     n_sets, n = n_weight_sets(len(classes), link), circuit.n_variables
-    return LogisticCircuit(
+    return LogisticCircuit.flat(
         circuit=circuit,
         encoder=encoder or ScaleEncoder(np.zeros(n), np.ones(n)),
         classes=classes,

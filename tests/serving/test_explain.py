@@ -88,7 +88,7 @@ def test_a_plain_inference_leaves_the_contributions_out(tmp_path: Path) -> None:
     circuit, generator = initial_circuit(balanced(4)), np.random.default_rng(0)
     weights = generator.normal(size=(3, circuit.n_elements)), generator.normal(size=(3, circuit.n_literals))
     encoder = ScaleEncoder(np.zeros(4), np.ones(4))
-    model = LogisticCircuit(circuit, encoder, (0, 1, 2), *weights, generator.normal(size=3))
+    model = LogisticCircuit.flat(circuit, encoder, (0, 1, 2), *weights, generator.normal(size=3))
     export_model(model, tmp_path / "small.onnx", explain=True)
     loaded = load_model(tmp_path / "small.onnx", "small", "1", 1)
     asked: list[dict[str, Array]] = []
