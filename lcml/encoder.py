@@ -114,12 +114,12 @@ PlainEncoder: TypeAlias = ScaleEncoder | BooleanEncoder
 Encoder: TypeAlias = Union[PlainEncoder, "ChannelEncoder"]
 
 
-def fit_encoder(kind: EncoderKind, x: ArrayLike, divisor: float | None = None, *, shared: bool = False) -> PlainEncoder:
+def fit_encoder(kind: EncoderKind, x: ArrayLike, divisor: float | None = None, *, shared: int = 0) -> PlainEncoder:
     """The encoder of `kind` for training features x (n, d).
 
-    scale: low and high are the smallest and largest value of each column, or of the whole matrix where `shared`
-    (images: one range for all pixels). divide: low = 0, high = `divisor` for all columns. boolean: threshold =
-    mean + 0.05 standard deviations of each column.
+    scale: low and high are the smallest and largest value of each column, or of each of `shared` runs of columns of
+    equal length where that is not 0 (the channels of images: one range for all pixels). divide: low = 0, high =
+    `divisor` for all columns. boolean: threshold = mean + 0.05 standard deviations of each column.
 
     Raises DataError (`check_features`; no rows) and SettingsError (unknown kind; divisor missing, useless or not > 0).
     """
@@ -136,7 +136,10 @@ def fit_encoder(kind: EncoderKind, x: ArrayLike, divisor: float | None = None, *
     low, high = raw.min(axis=0).astype(np.float64), raw.max(axis=0).astype(np.float64)
     if kind == "scale":
         if shared:
-            low, high = np.full(n_features, low.min()), np.full(n_features, high.max())
+            low, high = (
+                np.repeat(extreme(column.reshape(shared, -1), axis=1), n_features // shared)
+                for extreme, column in ((np.min, low), (np.max, high))
+            )
         return ScaleEncoder(low, high)
     if kind == "boolean":
         with np.errstate(over="ignore", invalid="ignore"):

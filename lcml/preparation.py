@@ -1,33 +1,48 @@
 """From the options of a training run to everything it needs in memory; what cannot work is found out here."""
 
+import math
 import os
 import secrets
 import tempfile
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from lcml import vtree as vtrees
+from lcml.augmentation import Augmentation, AugmentedImages, augmented
 from lcml.backend import Backend, get_backend
+from lcml.channels import ChannelEncoder
 from lcml.checkpoint import Checkpoint
 from lcml.config import TrainConfig, VtreeKind
-from lcml.data import DataSplits, load_splits
-from lcml.encoder import Encoder, fit_encoder
-from lcml.errors import DataError, OutputError
+from lcml.data import DataSplits, Examples, load_splits
+from lcml.encoder import Encoder, EncoderKind, fit_encoder
+from lcml.errors import DataError, OutputError, SettingsError
 from lcml.learner import EncodedSet
-from lcml.views import IdentityView
+from lcml.specs import Shape, ViewSpec, full_shape
+from lcml.views import View
 from lcml.vtree import Vtree
 
 _MOST_FOR_INFORMATION = 512
 """Variables up to which a table's automatic vtree comes from mutual information: its cost grows with the square."""
 
+_ENCODED_SHARE = 0.125
+"""Distorted images are kept encoded where they take up to this share of the memory for features; else they are
+computed whenever they are read."""
+
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """What a training needs. checkpoint: where it goes on from, or its beginning; started: of the monotonic clock."""
+    """What a training needs. image_shape: of the raw features; checkpoint: where it goes on from, or its beginning;
+    started: of the monotonic clock."""
 
     config: TrainConfig
     splits: DataSplits
+    image_shape: Shape | None
     encoder: Encoder
     train: EncodedSet
     valid: EncodedSet
@@ -59,14 +74,16 @@ def prepare(config: TrainConfig, resumed: Checkpoint | None = None, checkpoint_p
         train_fraction=config.train_fraction,
         seed=config.learn.seed,
     )
-    shared = splits.image_shape is not None and config.encoder == "scale"
-    encoder = fit_encoder(config.encoder, splits.train.features, config.divisor, shared=shared)
+    shape = check_shape(config.shape or splits.image_shape, len(splits.feature_names), splits.source)
+    features, seed = splits.train.features, config.learn.seed
+    encoder = make_encoder(config.encoder, features, config.divisor, shape, config.channels)
     train, valid = (EncodedSet(encoder.encode(part.features), part.labels) for part in (splits.train, splits.valid))
     if resumed is None:
-        vtree = choose_vtree(
-            config.vtree, splits.image_shape, train, offset=config.vtree_offset, seed=config.learn.seed
-        )
-        places = ((IdentityView(vtree.n_variables), vtree),)
+
+        def whole() -> Vtree:
+            return choose_vtree(config.vtree, encoded_shape(encoder, shape), train, config.vtree_offset, seed)
+
+        places = choose_places(config.views, encoder, shape, whole)
         checkpoint = Checkpoint(config, splits.fingerprint, places, config.run_name or checkpoint_path.stem)
     elif resumed.fingerprint == splits.fingerprint:
         checkpoint = resumed
@@ -75,18 +92,101 @@ def prepare(config: TrainConfig, resumed: Checkpoint | None = None, checkpoint_p
             f"{splits.source} is not what {checkpoint_path} was learning from: expected data with the fingerprint "
             f"{resumed.fingerprint[:12]}..., found {splits.fingerprint[:12]}...; restore the data or start a new run"
         )
-    return Prepared(config, splits, encoder, train, valid, backend, checkpoint, checkpoint_path, started)
+    if config.augmentation is not None:
+        budget = config.learn.memory_budget
+        bound = backend.memory_budget() if budget is None else budget * 2**20
+        train = distorted(encoder, splits.train, shape, config.augmentation, seed, bound)
+    return Prepared(config, splits, shape, encoder, train, valid, backend, checkpoint, checkpoint_path, started)
+
+
+def check_shape(shape: Sequence[int] | None, n_features: int, source: str) -> Shape | None:
+    """The image shape, channels first. Raises SettingsError where it is not that of so many features."""
+    if shape is not None and math.prod(shape) != n_features:
+        raise SettingsError(
+            f"image_shape: expected sizes whose product is {n_features}, the number of features of {source}, found "
+            + "x".join(map(str, shape[shape[0] == 1 and len(shape) == 3 :]))
+        )
+    return None if shape is None else full_shape(shape)
+
+
+def make_encoder(
+    kind: EncoderKind, features: NDArray[Any], divisor: float | None, shape: Shape | None, channels: Sequence[str]
+) -> Encoder:
+    """The encoder fitted on raw training features, with `channels` on top of it where there are any.
+
+    Pixels of one raw channel share their range. Raises SettingsError for channels of what is no image.
+    """
+    shared = shape[0] if shape is not None and kind == "scale" else 0
+    encoder = fit_encoder(kind, features, divisor, shared=shared)
+    if not channels:
+        return encoder
+    if shape is None:
+        raise SettingsError(
+            f"channels: {', '.join(channels)} are made of images, but these data have no image shape; give one "
+            "(--image-shape 28x28, or 1x200 for a sequence) or leave --channels out"
+        )
+    return ChannelEncoder(encoder, shape, tuple(channels))
+
+
+def encoded_shape(encoder: Encoder, shape: Shape | None) -> Shape | None:
+    """Channels, rows and columns of what `encoder` makes of examples of that shape."""
+    return encoder.output_shape if isinstance(encoder, ChannelEncoder) else shape
+
+
+def choose_places(
+    views: Sequence[ViewSpec], encoder: Encoder, shape: Shape | None, whole: Callable[[], Vtree]
+) -> tuple[tuple[View, Vtree], ...]:
+    """The view and vtree of every part, in the order of `views`; SettingsError where one does not fit."""
+    names = encoder.channels if isinstance(encoder, ChannelEncoder) else ()
+    seen = encoded_shape(encoder, shape)
+    return tuple(place for view in views for place in view.places(seen, names, whole))
+
+
+def distorted(
+    encoder: Encoder, examples: Examples, shape: Shape | None, augmentation: Augmentation, seed: int, memory: int
+) -> EncodedSet:
+    """Training examples and their distorted copies, encoded now where that takes little of the `memory` (bytes), else
+    whenever they are read. Raises SettingsError where they are no images."""
+    if shape is None:
+        raise SettingsError(
+            "augment: only images and sequences can be distorted, but these data have no image shape; give one "
+            "(--image-shape 28x28, or 1x200 for a sequence) or leave --augment out"
+        )
+    rows = augmented(examples.features, shape, augmentation, seed)
+    lazy = EncodedImages(rows, encoder)
+    few = 4 * len(rows) * encoder.n_outputs <= _ENCODED_SHARE * memory
+    labels = np.tile(examples.labels, augmentation.copies + 1)
+    return EncodedSet(lazy[:] if few else lazy, labels)  # type: ignore[arg-type]  # sliced as an array is
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedImages:
+    """Distorted images as probabilities (n, n_outputs), float32, computed when they are read."""
+
+    images: AugmentedImages
+    encoder: Encoder
+    dtype: ClassVar[np.dtype[Any]] = np.dtype(np.float32)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.images), self.encoder.n_outputs
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __getitem__(self, rows: slice | NDArray[np.integer]) -> NDArray[np.float32]:
+        return self.encoder.encode(self.images[rows])
 
 
 def choose_vtree(
     kind: VtreeKind,
-    image_shape: tuple[int, int] | None,
+    image_shape: Sequence[int] | None,
     train: EncodedSet,
-    *,
     offset: tuple[int, int] = (0, 0),
     seed: int = 0,
 ) -> Vtree:
-    """The vtree of that kind for encoded training examples; mutual information is that given the class.
+    """The vtree of that kind over all variables, for encoded training examples, where they are images of that shape;
+    mutual information is that given the class.
 
     Raises DataError for a grid, or an offset, where the data are no images.
     """
@@ -100,7 +200,8 @@ def choose_vtree(
         kind = "grid" if image_shape else "mutual-information" if few else "balanced"
     if kind == "grid":
         assert image_shape is not None
-        return vtrees.grid(*image_shape, offset=offset)
+        channels, height, width = full_shape(image_shape)
+        return vtrees.grid(height, width, offset, channels)
     if kind == "mutual-information":
         return vtrees.from_mutual_information(train.values, train.labels)
     if kind == "random":
