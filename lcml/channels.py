@@ -22,8 +22,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lcml.encoder import Encoder, PlainEncoder, check_features, encoder_from_arrays
+from lcml.encoder import Encoder, PlainEncoder, encoder_from_arrays
 from lcml.errors import FormatError, SettingsError
+from lcml.rows import check_features
 
 RADIUS = 2
 """A stencil reads pixels up to this far to every side."""

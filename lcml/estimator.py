@@ -160,7 +160,8 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         settings = LearnSettings(**{name: getattr(self, name) for name in _SETTINGS})
         rest, aside = self._set_aside(codes)
         shape = check_shape(self.image_shape, features.shape[1], "X")
-        encoder = make_encoder(self.encoder, features[rest], self.divisor, shape, self.channels)
+        names = getattr(self, "feature_names_in_", None)
+        encoder = make_encoder(self.encoder, features[rest], self.divisor, shape, self.channels, names)
         train, valid = (EncodedSet(encoder.encode(features[rows]), codes[rows]) for rows in (rest, aside))
         weights = None if weights is None else weights[rest]
         views = [parse_view(text) for text in self.view or ("whole",)]

@@ -23,6 +23,7 @@ from lcml.model import n_weight_sets
 from lcml.objective import Objective
 from lcml.parameters import Layout, Parameters
 from lcml.parts import GrownPart, Part, initial_part
+from lcml.rows import Matrix
 from lcml.scoring import score_splits
 from lcml.selection import ChosenSplit, apply_to_parts, apply_within, choose_splits
 from lcml.settings import LearnSettings
@@ -34,9 +35,10 @@ from lcml.vtree import Vtree
 
 @dataclass(frozen=True, eq=False)
 class EncodedSet:
-    """Examples ready for a circuit: values (n_examples, n_variables) in [0, 1], labels (n_examples,) class codes."""
+    """Examples ready for a circuit: values (n_examples, n_variables) in [0, 1], an array or what gives one when sliced;
+    labels (n_examples,) class codes."""
 
-    values: NDArray[np.floating]
+    values: Matrix
     labels: NDArray[np.int64]
     weights: NDArray[np.floating] | None = None
 

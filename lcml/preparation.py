@@ -8,27 +8,32 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
-from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lcml import vtree as vtrees
-from lcml.augmentation import Augmentation, AugmentedImages, augmented
+from lcml.augmentation import Augmentation, augmented
 from lcml.backend import Backend, get_backend
 from lcml.channels import ChannelEncoder
 from lcml.checkpoint import Checkpoint
 from lcml.config import TrainConfig, VtreeKind
 from lcml.data import DataSplits, Examples, load_splits
-from lcml.encoder import Encoder, EncoderKind, fit_encoder
+from lcml.encoder import EncodedRows, Encoder, EncoderKind, encoded, fit_encoder
 from lcml.errors import DataError, OutputError, SettingsError
 from lcml.learner import EncodedSet
+from lcml.rows import Matrix
 from lcml.specs import Shape, ViewSpec, full_shape
 from lcml.views import View
 from lcml.vtree import Vtree
 
 _MOST_FOR_INFORMATION = 512
 """Variables up to which a table's automatic vtree comes from mutual information: its cost grows with the square."""
+
+_EXAMPLES_FOR_INFORMATION = 16384
+"""Examples that tell mutual information well enough: its standard error is then below 0.01."""
+
+_MIXED_ROWS = 32
+"""Neighbours that stay together when examples are mixed: one reading of a disk gets them all."""
 
 _ENCODED_SHARE = 0.125
 """Distorted images are kept encoded where they take up to this share of the memory for features; else they are
@@ -73,11 +78,13 @@ def prepare(config: TrainConfig, resumed: Checkpoint | None = None, checkpoint_p
         test_fraction=config.test_fraction,
         train_fraction=config.train_fraction,
         seed=config.learn.seed,
+        memory_budget=None if config.learn.memory_budget is None else config.learn.memory_budget * 2**20,
     )
     shape = check_shape(config.shape or splits.image_shape, len(splits.feature_names), splits.source)
-    features, seed = splits.train.features, config.learn.seed
-    encoder = make_encoder(config.encoder, features, config.divisor, shape, config.channels)
-    train, valid = (EncodedSet(encoder.encode(part.features), part.labels) for part in (splits.train, splits.valid))
+    names, seed = splits.feature_names, config.learn.seed
+    encoder = make_encoder(config.encoder, splits.train.features, config.divisor, shape, config.channels, names)
+    examples = mixed(splits.train, seed) if config.learn.solver == "minibatch" else splits.train
+    train, valid = (EncodedSet(encoded(encoder, part.features), part.labels) for part in (examples, splits.valid))
     if resumed is None:
 
         def whole() -> Vtree:
@@ -95,7 +102,7 @@ def prepare(config: TrainConfig, resumed: Checkpoint | None = None, checkpoint_p
     if config.augmentation is not None:
         budget = config.learn.memory_budget
         bound = backend.memory_budget() if budget is None else budget * 2**20
-        train = distorted(encoder, splits.train, shape, config.augmentation, seed, bound)
+        train = distorted(encoder, examples, shape, config.augmentation, seed, bound)
     return Prepared(config, splits, shape, encoder, train, valid, backend, checkpoint, checkpoint_path, started)
 
 
@@ -110,14 +117,19 @@ def check_shape(shape: Sequence[int] | None, n_features: int, source: str) -> Sh
 
 
 def make_encoder(
-    kind: EncoderKind, features: NDArray[Any], divisor: float | None, shape: Shape | None, channels: Sequence[str]
+    kind: EncoderKind,
+    features: Matrix,
+    divisor: float | None,
+    shape: Shape | None,
+    channels: Sequence[str],
+    feature_names: Sequence[str] | None = None,
 ) -> Encoder:
     """The encoder fitted on raw training features, with `channels` on top of it where there are any.
 
     Pixels of one raw channel share their range. Raises SettingsError for channels of what is no image.
     """
     shared = shape[0] if shape is not None and kind == "scale" else 0
-    encoder = fit_encoder(kind, features, divisor, shared=shared)
+    encoder = fit_encoder(kind, features, divisor, shared=shared, feature_names=feature_names)
     if not channels:
         return encoder
     if shape is None:
@@ -152,30 +164,9 @@ def distorted(
             "augment: only images and sequences can be distorted, but these data have no image shape; give one "
             "(--image-shape 28x28, or 1x200 for a sequence) or leave --augment out"
         )
-    rows = augmented(examples.features, shape, augmentation, seed)
-    lazy = EncodedImages(rows, encoder)
-    few = 4 * len(rows) * encoder.n_outputs <= _ENCODED_SHARE * memory
-    labels = np.tile(examples.labels, augmentation.copies + 1)
-    return EncodedSet(lazy[:] if few else lazy, labels)  # type: ignore[arg-type]  # sliced as an array is
-
-
-@dataclass(frozen=True, eq=False)
-class EncodedImages:
-    """Distorted images as probabilities (n, n_outputs), float32, computed when they are read."""
-
-    images: AugmentedImages
-    encoder: Encoder
-    dtype: ClassVar[np.dtype[Any]] = np.dtype(np.float32)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return len(self.images), self.encoder.n_outputs
-
-    def __len__(self) -> int:
-        return len(self.images)
-
-    def __getitem__(self, rows: slice | NDArray[np.integer]) -> NDArray[np.float32]:
-        return self.encoder.encode(self.images[rows])
+    lazy = EncodedRows(augmented(examples.features, shape, augmentation, seed), encoder)
+    few = 4 * len(lazy) * encoder.n_outputs <= _ENCODED_SHARE * memory
+    return EncodedSet(lazy[:] if few else lazy, np.tile(examples.labels, augmentation.copies + 1))
 
 
 def choose_vtree(
@@ -186,7 +177,7 @@ def choose_vtree(
     seed: int = 0,
 ) -> Vtree:
     """The vtree of that kind over all variables, for encoded training examples, where they are images of that shape;
-    mutual information is that given the class.
+    mutual information is that given the class, over a sample of many examples.
 
     Raises DataError for a grid, or an offset, where the data are no images.
     """
@@ -203,10 +194,21 @@ def choose_vtree(
         channels, height, width = full_shape(image_shape)
         return vtrees.grid(height, width, offset, channels)
     if kind == "mutual-information":
-        return vtrees.from_mutual_information(train.values, train.labels)
+        n_examples = len(train.labels)
+        n_read = min(n_examples, _EXAMPLES_FOR_INFORMATION)
+        rows = np.sort(np.random.default_rng(seed).choice(n_examples, n_read, replace=False))
+        return vtrees.from_mutual_information(train.values[rows], train.labels[rows])
     if kind == "random":
         return vtrees.random(n_variables, seed)
     return vtrees.balanced(n_variables) if kind == "balanced" else vtrees.right_linear(n_variables)
+
+
+def mixed(examples: Examples, seed: int) -> Examples:
+    """The examples in a random order of short runs: a solver that takes a chunk at a time must not meet one class at a
+    time, in whatever order a file has them."""
+    starts = np.arange(0, len(examples), _MIXED_ROWS)
+    order = (np.random.default_rng(seed).permutation(starts)[:, None] + np.arange(_MIXED_ROWS)).ravel()
+    return examples.select(order[order < len(examples)])
 
 
 def check_writable(path: Path) -> None:

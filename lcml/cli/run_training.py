@@ -135,6 +135,9 @@ def print_summary(prepared: Prepared, outcome: Outcome, tracker: Tracker, export
 
 def _next_steps(prepared: Prepared, outcome: Outcome, tracker: Tracker, exported: Exported | None) -> list[str]:
     config, model = prepared.config, shlex.quote(str(prepared.config.model_path))
+    data = shlex.quote(config.data)
+    if config.data_dir is not None:
+        data += f" --data-dir {shlex.quote(config.data_dir)}"
     steps = []
     if outcome.stopped:
         steps.append(f"lcml train --resume {shlex.quote(str(prepared.checkpoint_path))}")
@@ -145,9 +148,9 @@ def _next_steps(prepared: Prepared, outcome: Outcome, tracker: Tracker, exported
             steps[-1] += f"   and open {ui_hint(_UI, tracker.experiment_id)}"
     onnx = shlex.quote(str(config.model_path.with_suffix(".onnx")))
     steps += [
-        f"lcml evaluate {model} {shlex.quote(config.data)}",
+        f"lcml evaluate {model} {data}",
         f"lcml inspect {model}",
-        f"lcml explain {model} {shlex.quote(config.data)}",
+        f"lcml explain {model} {data}",
         f"lcml export {model} -o {onnx}" if exported is None else f"lcml serve {onnx}",
     ]
     if exported is not None and exported.model_id is not None:
