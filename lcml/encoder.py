@@ -107,9 +107,9 @@ Encoder: TypeAlias = Union[PlainEncoder, "ChannelEncoder"]
 
 @dataclass(frozen=True, eq=False)
 class EncodedRows:
-    """Rows in a file as probabilities (n, d), float32, encoded when they are read."""
+    """Rows in a file, or computed when they are read, as probabilities (n, d), float32, encoded when they are read."""
 
-    rows: Rows
+    rows: Matrix
     encoder: Encoder
     dtype: ClassVar[np.dtype[Any]] = np.dtype(np.float32)
 
@@ -134,15 +134,15 @@ def fit_encoder(
     x: Matrix,
     divisor: float | None = None,
     *,
-    shared: bool = False,
+    shared: int = 0,
     feature_names: Sequence[str] | None = None,
 ) -> PlainEncoder:
     """The encoder of `kind` for training features x (n, d), an array or rows in a file; errors name columns by
     `feature_names`.
 
-    scale: low and high are the smallest and largest value of each column, or of the whole matrix where `shared`
-    (images: one range for all pixels). divide: low = 0, high = `divisor` for all columns. boolean: threshold =
-    mean + 0.05 standard deviations of each column.
+    scale: low and high are the smallest and largest value of each column, or of each of `shared` runs of columns of
+    equal length where that is not 0 (the channels of images: one range for all pixels). divide: low = 0, high =
+    `divisor` for all columns. boolean: threshold = mean + 0.05 standard deviations of each column.
 
     Raises DataError (`check_features`; no rows) and SettingsError (unknown kind; divisor missing, useless or not > 0).
     """
@@ -162,7 +162,10 @@ def fit_encoder(
     if kind == "scale":
         _check_span(low, high, feature_names)
         if shared:
-            low, high = np.full(n_features, low.min()), np.full(n_features, high.max())
+            low, high = (
+                np.repeat(extreme(column.reshape(shared, -1), axis=1), n_features // shared)
+                for extreme, column in ((np.min, low), (np.max, high))
+            )
         return ScaleEncoder(low, high)
     if kind == "boolean":
         with np.errstate(over="ignore", invalid="ignore"):

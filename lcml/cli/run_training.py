@@ -78,17 +78,18 @@ def export_onnx(prepared: Prepared, outcome: Outcome, tracker: Tracker) -> Expor
 
 def result(prepared: Prepared, outcome: Outcome, tracker: Tracker, exported: Exported | None) -> dict[str, Any]:
     """What --json prints."""
-    config, splits, circuit, test = prepared.config, prepared.splits, outcome.model.circuit, outcome.test
+    config, splits, model, test = prepared.config, prepared.splits, outcome.model, outcome.test
     return {
         "data": config.data,
         "n_train": len(splits.train),
         "n_valid": len(splits.valid),
         "n_test": len(splits.test),
-        "n_variables": circuit.n_variables,
+        "n_variables": model.encoder.n_outputs,
         "n_classes": len(splits.classes),
-        "n_elements": circuit.n_elements,
-        "n_or_gates": circuit.n_or_gates,
-        "n_parameters": outcome.model.n_parameters,
+        "n_parts": len(model.parts),
+        "n_elements": model.n_elements,
+        "n_or_gates": model.n_or_gates,
+        "n_parameters": model.n_parameters,
         "rounds": outcome.rounds,
         "train_accuracy": outcome.train_accuracy,
         "valid_accuracy": outcome.valid.accuracy,
