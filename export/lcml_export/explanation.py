@@ -36,7 +36,7 @@ def contributions(graph: Graph, model: LogisticCircuit, codes: str, input_type: 
         encoded = encode(inner, model.encoder, inputs[0], input_type)
         by_cell = []
         for part in parts:
-            features = pass_features(inner, part.circuit, part.view, part.flows, encoded)
+            features = pass_features(inner, part.circuit, part.view, part.flows, encoded, portable=portable)
             by_example = inner.op("Transpose", features, perm=[1, 2, 0])
             by_cell.append(inner.op("Reshape", by_example, inner.constant([-1, part.n_features])))
         ones = inner.op("Expand", inner.constant(1, np.float32), inner.op("Shape", inputs[1]))

@@ -73,12 +73,14 @@ def _pooled(
     graph: Graph, model: LogisticCircuit, parts: Sequence[PooledPart], profile: str, input_type: InputType
 ) -> str:
     """(n_examples, n_sets) what `parts` add to the logits: part by part, on the largest tiles that suit all."""
+    portable = profile == "portable"
 
     def by_parts(inner: Graph, inputs: Sequence[str]) -> str:
         encoded = encode(inner, model.encoder, inputs[0], input_type)
-        return reduce(partial(inner.op, "Add"), [pooled_logits(inner, part, encoded) for part in parts])
+        added = [pooled_logits(inner, part, encoded, portable=portable) for part in parts]
+        return reduce(partial(inner.op, "Add"), added)
 
-    if profile == "portable":
+    if portable:
         return by_parts(graph, ["features"])
     tiles = [
         tile_of_passes(each.part.view, each.part.circuit)

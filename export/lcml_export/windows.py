@@ -13,21 +13,24 @@ from numpy.typing import NDArray
 from lcml.circuit import Circuit
 from lcml.views import IdentityView, View
 from lcml_export.compiled import PooledPart
-from lcml_export.graph import Graph, onnx_type
+from lcml_export.graph import ML_DOMAIN, Graph, onnx_type
 from lcml_export.passes import flow_rows
 from lcml_export.program import Program
 from lcml_export.rows import feature_blocks
 from lcml_export.tiles import TILE
 
-TABLE_BYTES = 1 << 21
-"""The rows of a tile that many others read, literals and products, should fit a level 2 or 3 cache."""
+TABLE_BYTES = 1 << 20
+"""The rows of a tile that many others read, literals and shared products, should fit a level 2 cache."""
 
-BLOCK_BYTES = 600_000
-"""Size of a block of rows: two blocks and their product fit a level 2 cache."""
+BLOCK_BYTES = 300_000
+"""Size of a block of rows: two blocks and their product fit a level 2 cache as well."""
 
 
-def literal_rows(graph: Graph, view: View, encoded: str, kind: Any = np.float32) -> str:
-    """(2 n_variables, n_examples * n_positions) q above 1 - q, of type `kind`, of encoded (n_examples, n_inputs)."""
+def literal_rows(graph: Graph, view: View, encoded: str, kind: Any = np.float32, *, portable: bool = True) -> str:
+    """(2 n_variables, n_examples * n_positions) q above 1 - q, of type `kind`, of encoded (n_examples, n_inputs).
+
+    Unless `portable`, windows are read by ArrayFeatureExtractor, on a few examples many times faster than Gather.
+    """
     if kind is not np.float32:
         encoded = graph.op("Cast", encoded, to=onnx_type(kind))
     if isinstance(view, IdentityView):
@@ -35,19 +38,28 @@ def literal_rows(graph: Graph, view: View, encoded: str, kind: Any = np.float32)
     else:
         if np.any(view.index == view.n_inputs):
             encoded = graph.op("Pad", encoded, graph.constant([0, 0, 0, 1]))  # the input 0 of all padding
-        inputs = graph.op("Transpose", encoded, perm=[1, 0])
-        read = graph.op("Gather", inputs, graph.constant(view.index.T, np.int64), axis=0)
-        shape = graph.constant([view.n_variables, -1])
-        positive = graph.op("Reshape", graph.op("Transpose", read, perm=[0, 2, 1]), shape)
+        read = _read_windows(graph, view, encoded, portable)
+        positive = graph.op("Reshape", read, graph.constant([view.n_variables, -1]))
     return graph.op("Concat", positive, graph.op("Sub", graph.constant(1, kind), positive), axis=0)
 
 
-def pooled_logits(graph: Graph, part: PooledPart, encoded: str) -> str:
+def _read_windows(graph: Graph, view: View, inputs: str, portable: bool) -> str:
+    """(n_variables, n_examples, n_positions) what every variable reads of inputs (n_examples, n_inputs)."""
+    index = view.index.T.astype(np.int64)
+    if portable:
+        read = graph.op("Gather", graph.op("Transpose", inputs, perm=[1, 0]), graph.constant(index), axis=0)
+        return graph.op("Transpose", read, perm=[0, 2, 1])
+    read = graph.op("ArrayFeatureExtractor", inputs, graph.constant(index.ravel()), domain=ML_DOMAIN)
+    by_variable = graph.op("Reshape", read, graph.constant([-1, *index.shape]))
+    return graph.op("Transpose", by_variable, perm=[1, 0, 2])
+
+
+def pooled_logits(graph: Graph, part: PooledPart, encoded: str, *, portable: bool) -> str:
     """(n_examples, n_sets) what `part` adds to the logits, of encoded (n_examples, n_inputs)."""
     if part.program is None:
-        pooled = pass_features(graph, part.part.circuit, part.part.view, part.flows, encoded)
+        pooled = pass_features(graph, part.part.circuit, part.part.view, part.flows, encoded, portable=portable)
     else:
-        pooled = _program_features(graph, part.part.view, part.program, encoded)
+        pooled = _program_features(graph, part.part.view, part.program, encoded, portable)
     n_sets, n_cells, n_rows = part.weights.shape
     by_example = graph.op("Transpose", pooled, perm=[1, 0, 2])
     features = graph.op("Reshape", by_example, graph.constant([-1, n_rows * n_cells]))
@@ -55,13 +67,15 @@ def pooled_logits(graph: Graph, part: PooledPart, encoded: str) -> str:
     return graph.op("MatMul", features, graph.constant(weights, np.float32))
 
 
-def pass_features(graph: Graph, circuit: Circuit, view: View, flows: NDArray[np.integer], encoded: str) -> str:
+def pass_features(
+    graph: Graph, circuit: Circuit, view: View, flows: NDArray[np.integer], encoded: str, *, portable: bool
+) -> str:
     """(n_flows, n_examples, n_cells) float32, the features of `flows` by the passes over the circuit.
 
     In double where Pr(root) can be below 1: a product of many probabilities would underflow.
     """
     kind: type = np.float32 if circuit.is_tautology else np.float64
-    rows = flow_rows(graph, circuit, literal_rows(graph, view, encoded, kind), kind)
+    rows = flow_rows(graph, circuit, literal_rows(graph, view, encoded, kind, portable=portable), kind)
     if len(flows) < circuit.n_literals + circuit.n_elements:
         rows = graph.op("Gather", rows, graph.constant(flows, np.int64), axis=0)
     pooled = _pool(graph, view, rows, len(flows), kind)
@@ -84,10 +98,11 @@ def _tile(view: View, n_rows: int) -> int:
     return min(TILE, max(1, TABLE_BYTES // (4 * n_rows * view.n_positions)))
 
 
-def _program_features(graph: Graph, view: View, program: Program, encoded: str) -> str:
+def _program_features(graph: Graph, view: View, program: Program, encoded: str, portable: bool) -> str:
     """(n_rows, n_examples, n_cells) the features, or the roots of the sums, of `program`."""
     columns = 4 * view.n_positions * tile_of_program(view, program)
-    blocks = feature_blocks(graph, program, literal_rows(graph, view, encoded), max(1, BLOCK_BYTES // columns))
+    literals = literal_rows(graph, view, encoded, portable=portable)
+    blocks = feature_blocks(graph, program, literals, max(1, BLOCK_BYTES // columns))
     pooled = _joined(graph, [_pool(graph, view, rows, n_rows) for n_rows, rows in blocks])
     return _roots(graph, view, program, pooled) if view.root else pooled
 
