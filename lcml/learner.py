@@ -281,15 +281,18 @@ class Learner:
         )
 
     def _open_stores(self, history: Sequence[tuple[Split, ...]]) -> None:
-        """The features of the parts after `history`, of both sets."""
-        parts = parts_after(self.initial, history, self.settings.depth)
-        self._train, self._valid = self._store(parts, self._train_set), self._store(parts, self._valid_set)
-        self._layout = Layout.lifted(parts, self.settings.literal_weights)
+        """The features of the parts after `history`, of both sets: grown round by round, to be what they were."""
+        self._train, self._valid = self._store(self._train_set), self._store(self._valid_set)
+        for splits in history:
+            grown = apply_to_parts(self.parts, splits, self.settings.depth)
+            self._train.grow(grown)
+            self._valid.grow(grown)
+        self._layout = Layout.lifted(self.parts, self.settings.literal_weights)
 
-    def _store(self, parts: tuple[Part, ...], examples: EncodedSet) -> FeatureStore:
+    def _store(self, examples: EncodedSet) -> FeatureStore:
         budget = self.settings.memory_budget
         return FeatureStore(
-            parts,
+            self.initial,
             examples.values,
             self.backend,
             precision=self.settings.precision,

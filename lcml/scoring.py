@@ -112,7 +112,7 @@ class _PartScorer:
         step = max(1, _FLOW_BYTES // (4 * self._flows.n_rows))
         total: list[Array] = []
         for first in range(0, examples.shape[0], step):
-            block = slice(first, first + step)
+            block = slice(first, min(first + step, examples.shape[0]))
             arrays = self._block(examples[block, :], residual[:, block], curvature[:, block])
             total = [a + b for a, b in zip(total, arrays, strict=True)] if total else arrays
         return total
@@ -144,16 +144,16 @@ class _PartScorer:
             phi = xp.reshape(f @ self._backend.copy(x[:, first:stop, :]), (n, m * v)) / (stop - first)
             f = xp.sum(f, axis=2) / (stop - first)
             weights = xp.reshape(xp.sum(phi, axis=0), (1, m, v)), xp.sum(f, axis=0)[None, :]
-            if view.root:
-                phi, f = xp.sqrt(phi), xp.sqrt(f)
-            spread = xp.reshape(xp.broadcast_to(f[:, :, None], (n, m, v)), (n, m * v))
+            feature = xp.sqrt(f) if view.root else f
+            spread = xp.reshape(xp.broadcast_to(feature[:, :, None], (n, m, v)), (n, m * v))
             if criterion == "gain":
-                sums = residual @ phi, residual @ f, curvature @ (phi * phi), curvature @ (phi * spread)
-                sums = *sums, curvature @ (f * f)
+                phi = xp.sqrt(phi) if view.root else phi
+                sums = residual @ phi, residual @ feature, curvature @ (phi * phi), curvature @ (phi * spread)
+                sums = *sums, curvature @ (feature * feature)
             else:
                 square = residual * residual
-                sums = residual @ (phi * spread), residual @ (f * f)
-                sums = *sums, square @ (phi * spread * spread), square @ (f * f * f)
+                sums = residual @ (phi * spread), residual @ (f * feature)
+                sums = *sums, square @ (phi * spread * spread), square @ (f * feature * feature)
             sums = tuple(xp.reshape(a, (-1, m, v)) if i in _BY_PAIR[criterion] else a for i, a in enumerate(sums))
             per_cell.append((*weights, *sums))
         return [xp.concat(arrays, axis=0) for arrays in zip(*per_cell, strict=True)]

@@ -22,6 +22,9 @@ _CURVATURE_FLOOR = 1e-3
 _SUFFICIENT = 1e-4
 """Share of the decrease that the slope promises which a step must reach."""
 
+_ROUNDING = 1e-8
+"""A loss that is higher by this share is not: near the optimum its rounding hides whether it falls; the slope tells."""
+
 _LEAST_STEP = 1e-8
 """A step shorter than this share of the direction means that rounding decides: there is nothing left to gain."""
 
@@ -111,7 +114,8 @@ class _Descent:
         if not self.is_open:
             return
         promised = self._step * self._descent
-        if loss <= self.loss + _SUFFICIENT * promised:
+        rises = float(self._direction @ slope) > -self._descent
+        if loss <= self.loss + max(_SUFFICIENT * promised, -np.inf if rises else _ROUNDING * abs(self.loss)):
             change, bend = self._step * self._direction, slope - self.slope
             curvature = float(change @ bend)
             if curvature > 1e-10 * float(bend @ bend):
