@@ -124,7 +124,7 @@ def test_circuits_that_are_no_products_go_through_the_passes(
     n = circuit.n_variables
     view = WindowView((1, 1, n + 3), (1, n), grid=(1, 2), root=root)
     encoder = ScaleEncoder(np.zeros(n + 3), np.ones(n + 3))
-    model = weighted_model([Part(view, circuit)], encoder, (0, 1, 2), "softmax", np.random.default_rng(0))
+    model = weighted_model([Part.full(view, circuit)], encoder, (0, 1, 2), "softmax", np.random.default_rng(0))
     export_model(model, tmp_path / "model.onnx", profile=profile, logits=True, self_check=False)
     x = np.random.default_rng(1).uniform(0.1, 0.9, (20, n + 3)).astype(np.float32)
     assert_agrees(model, run_onnxruntime(tmp_path / "model.onnx", x), x)
@@ -154,7 +154,7 @@ def test_the_sidecar_names_part_cell_and_condition(tmp_path: Path) -> None:
     marks = np.isin(np.arange(8), [0, 5])
     whole = Part(IdentityView(8), initial_circuit(vtrees.balanced(8)))
     marks_of_whole = np.arange(len(whole.weighted)) == 7
-    parts = [Part(view, circuit, marks), dataclasses.replace(whole, weighted=marks_of_whole)]
+    parts = [Part.full(view, circuit, marks), dataclasses.replace(whole, weighted=marks_of_whole)]
     model = weighted_model(parts, encoder, ("no", "yes"), "sigmoid", np.random.default_rng(0))
     export_model(model, tmp_path / "model.onnx", explain=True)
     assert json.loads((tmp_path / "model.explain.json").read_text())["conditions"] == [
