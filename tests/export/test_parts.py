@@ -45,8 +45,8 @@ def image_model(seed: int = 0, rounds: int = 6) -> LogisticCircuit:
         WindowView(shape, (3, 3), padding=(1, 1), grid=(2, 3), root=True),
         WindowView(shape, (2, 2), stride=(2, 1), grid=(1, 2), channels=(1,)),
     ]
-    parts = [Part(view, grown(window_vtree(view), seed, rounds)) for view in views]
-    parts.append(Part(IdentityView(72), grown(vtrees.balanced(72), seed, rounds)))
+    parts = [Part.full(view, grown(window_vtree(view), seed, rounds)) for view in views]
+    parts.append(Part.full(IdentityView(72), grown(vtrees.balanced(72), seed, rounds)))
     return weighted_model(parts, encoder, (0, 1, 2), "sigmoid", np.random.default_rng(seed))
 
 
@@ -152,9 +152,9 @@ def test_the_sidecar_names_part_cell_and_condition(tmp_path: Path) -> None:
     view = WindowView(encoder.output_shape, (1, 2), grid=(2, 1), channels=(1,))
     circuit = initial_circuit(vtrees.balanced(2))
     marks = np.isin(np.arange(8), [0, 5])
-    whole = Part(IdentityView(8), initial_circuit(vtrees.balanced(8)))
+    whole = Part.full(IdentityView(8), initial_circuit(vtrees.balanced(8)))
     marks_of_whole = np.arange(len(whole.weighted)) == 7
-    parts = [Part.full(view, circuit, marks), dataclasses.replace(whole, weighted=marks_of_whole)]
+    parts = [Part(view, circuit, marks), dataclasses.replace(whole, weighted=marks_of_whole)]
     model = weighted_model(parts, encoder, ("no", "yes"), "sigmoid", np.random.default_rng(0))
     export_model(model, tmp_path / "model.onnx", explain=True)
     assert json.loads((tmp_path / "model.explain.json").read_text())["conditions"] == [
