@@ -18,6 +18,7 @@ from lcml.flows import check_probabilities, flows, literal_rows
 from lcml.parts import GrownPart, Part
 from lcml.plan import compile_plan
 from lcml.products import compile_products
+from lcml.rows import Matrix
 from lcml.views import View, pool, windows
 
 _Out = TypeVar("_Out")
@@ -131,7 +132,7 @@ class FeatureStore:
     def __init__(
         self,
         parts: Sequence[Part],
-        examples: NDArray[np.floating],
+        examples: Matrix,
         backend: Backend,
         *,
         precision: FeaturePrecision = "float32",

@@ -23,6 +23,7 @@ from lcml.model import n_weight_sets
 from lcml.objective import Objective
 from lcml.parameters import Layout, Parameters
 from lcml.parts import GrownPart, Part, initial_part
+from lcml.rows import Matrix
 from lcml.scoring import score_splits
 from lcml.selection import ChosenSplit, apply_to_parts, apply_within, choose_splits
 from lcml.settings import LearnSettings
@@ -34,9 +35,10 @@ from lcml.vtree import Vtree
 
 @dataclass(frozen=True, eq=False)
 class EncodedSet:
-    """Examples ready for a circuit: values (n_examples, n_variables) in [0, 1], labels (n_examples,) class codes."""
+    """Examples ready for a circuit: values (n_examples, n_variables) in [0, 1], an array or what gives one when sliced;
+    labels (n_examples,) class codes."""
 
-    values: NDArray[np.floating]
+    values: Matrix
     labels: NDArray[np.int64]
     weights: NDArray[np.floating] | None = None
 
@@ -134,10 +136,7 @@ class Learner:
         """What did best on the validation set: the parts, and the weights of their features."""
         assert self.state is not None
         best = self.state.best
-        if best.round < self.state.round:
-            parts = parts_after(self.initial, self.state.history[: best.round], self.settings.depth)
-        else:
-            parts = self.parts
+        parts = parts_after(self.initial, self.state.history[: best.round], self.settings.depth)
         return parts, Layout.lifted(parts, self.settings.literal_weights).lower(best.parameters)
 
     def n_parameters(self, n_features: int) -> int:
@@ -300,15 +299,20 @@ class Learner:
         )
 
     def _feature_limit(self) -> int | None:
-        """Features that max_elements or max_parameters allow; the former counts elements of all parts."""
-        limit = self.settings.max_parameters
-        n_features = sum(part.n_features for part in self.initial)
-        if limit is not None and limit < self.n_parameters(n_features):
-            raise SettingsError(
-                f"the initial circuits have {n_features} features and {self.n_parameters(n_features)} parameters, more "
-                f"than max_parameters {limit} allows; raise it"
-            )
-        return None if limit is None else limit // self._n_sets - 1
+        """Features that max_parameters allows. Raises SettingsError where the initial circuits exceed a limit."""
+        settings = self.settings
+        n_elements = sum(part.circuit.n_elements for part in self.initial)
+        n_parameters = self.n_parameters(sum(part.n_features for part in self.initial))
+        for name, limit, present in (
+            ("max_elements", settings.max_elements, n_elements),
+            ("max_parameters", settings.max_parameters, n_parameters),
+        ):
+            if limit is not None and limit < present:
+                raise SettingsError(
+                    f"the initial circuits have {n_elements} elements and {n_parameters} parameters, more than {name} "
+                    f"{limit} allows; raise it"
+                )
+        return None if settings.max_parameters is None else settings.max_parameters // self._n_sets - 1
 
     def _is_done(self) -> bool:
         assert self.state is not None
