@@ -95,6 +95,18 @@ def test_the_self_check_passes(tmp_path: Path, model: LogisticCircuit, profile: 
     assert metadata["lcml.n_elements"] == str(sum(part.circuit.n_elements for part in model.parts))
 
 
+@pytest.mark.parametrize("profile", PROFILES)
+def test_roots_of_flows_that_are_zero_are_zero(tmp_path: Path, profile: Any) -> None:
+    # On Boolean images nearly all flows are 0, and a rounding error of 1e-8 there would have a root of 1e-4.
+    view = WindowView((1, 6, 6), (4, 4), grid=(3, 3), root=True)
+    part = Part(view, grown(window_vtree(view), 1, rounds=8))
+    encoder = ScaleEncoder(np.zeros(36), np.ones(36))
+    model = weighted_model([part], encoder, (0, 1, 2), "sigmoid", np.random.default_rng(0))
+    export_model(model, tmp_path / "model.onnx", profile=profile, logits=True, self_check=False)
+    x = np.random.default_rng(0).integers(0, 2, (50, 36)).astype(np.float32)
+    assert_agrees(model, run_onnxruntime(tmp_path / "model.onnx", x), x, atol=2e-5)
+
+
 def test_portable_has_no_control_flow(tmp_path: Path, model: LogisticCircuit) -> None:
     export_model(model, tmp_path / "model.onnx", profile="portable", self_check=False)
     graph = onnx.load(tmp_path / "model.onnx").graph
