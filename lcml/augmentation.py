@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from lcml.errors import SettingsError
+from lcml.rows import Matrix, Rows, chunks
 
 CHUNK_BYTES = 1 << 18
 """Work on so many bytes of pixels at a time: they stay in a CPU's cache."""
@@ -73,10 +74,10 @@ class AugmentedImages:
 
     ndim = 2
 
-    def __init__(self, features: NDArray[Any], image_shape: tuple[int, int, int], settings: Augmentation, seed: int):
+    def __init__(self, features: Matrix, image_shape: tuple[int, int, int], settings: Augmentation, seed: int):
         self._features, self._image_shape, self._settings, self._seed = features, image_shape, settings, seed
-        low, high = (features.min(), features.max()) if features.size else (0, 0)
-        self._range = float(low), float(high)
+        extremes = [(part.min(), part.max()) for part in (features[rows] for rows in chunks(features))] or [(0, 0)]
+        self._range = float(min(low for low, _ in extremes)), float(max(high for _, high in extremes))
         height, width = image_shape[1:]
         self._shifts = _shifts(settings, height, width)
         self._splines = tuple(_spline(size, settings.elastic_spacing) for size in (height, width))
@@ -95,7 +96,7 @@ class AugmentedImages:
         return np.asarray(self[:], dtype)
 
     def _rows(self, rows: NDArray[np.intp]) -> NDArray[Any]:
-        result = self._features[rows % max(1, len(self._features))]
+        result: NDArray[Any] = self._features[rows % max(1, len(self._features))]
         copies = np.flatnonzero(rows >= len(self._features))
         step = max(1, CHUNK_BYTES // (8 * self.shape[1]))
         for chunk in (copies[start : start + step] for start in range(0, len(copies), step)):
@@ -136,17 +137,16 @@ class AugmentedImages:
         return places[0] * np.float32(height > 1), places[1] * np.float32(width > 1)
 
 
-def augmented(
-    features: ArrayLike, image_shape: Sequence[int], augmentation: Augmentation, seed: int
-) -> AugmentedImages:
-    """Raw training images (n, d) and their distorted copies, (copies + 1) n rows of the same type and range.
+def augmented(features: Matrix, image_shape: Sequence[int], augmentation: Augmentation, seed: int) -> AugmentedImages:
+    """Raw training images (n, d), an array or rows in a file, and their distorted copies, (copies + 1) n rows of the
+    same type and range.
 
     image_shape: (height, width) or (channels, height, width), whose channels move together. Raises SettingsError where
     it does not fit the features or a shift is not smaller than the image.
     """
-    raw = np.asarray(features)
+    raw = features if isinstance(features, Rows) else np.asarray(features)
     shape = (1, *image_shape) if len(image_shape) == 2 else tuple(image_shape)
-    if raw.ndim != 2 or len(shape) != 3 or min(shape) < 1 or math.prod(shape) != raw.shape[1]:
+    if len(raw.shape) != 2 or len(shape) != 3 or min(shape) < 1 or math.prod(shape) != raw.shape[1]:
         raise SettingsError(
             f"augmentation: images of shape {tuple(image_shape)} do not fit features of shape {raw.shape}; "
             "augmentation is for images: (height, width) or (channels, height, width)"

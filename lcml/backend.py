@@ -59,6 +59,10 @@ class Backend(ABC):
         """`values` once more, in rows one after the other."""
         return self.xp.asarray(values, copy=True, order="C")
 
+    def put(self, out: Array, rows: NDArray[np.integer], values: Array) -> None:
+        """out[rows] = values."""
+        out[self.asarray(rows)] = values
+
     def widen(self, values: Array, scale: float) -> Array:
         """values * scale as float32; the result may be overwritten by the next call of the same thread."""
         return self.xp.astype(values, self.xp.float32) * scale
@@ -159,7 +163,7 @@ class NumbaBackend(NumpyBackend):
         self._products.widen(values, scale, out)
         return out
 
-    def product_features(  # type: ignore[override]  # a method where others have None
+    def product_features(
         self, view: "View", program: "ProductProgram", examples: Array, rows: Array, levels: int, out: Array
     ) -> None:
         self._products.product_features(

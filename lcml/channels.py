@@ -13,7 +13,7 @@ With q(y, x) the pixel of a plain encoder, y pointing down, pixels beyond the bo
 Each is one 5 x 5 stencil and an offset, cut off at 0 and 1; the exporter makes them one convolution.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
@@ -22,8 +22,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lcml.encoder import Encoder, PlainEncoder, check_features, encoder_from_arrays
+from lcml.encoder import Encoder, PlainEncoder, encoder_from_arrays
 from lcml.errors import FormatError, SettingsError
+from lcml.rows import check_features
 
 RADIUS = 2
 """A stencil reads pixels up to this far to every side."""
@@ -70,6 +71,14 @@ CHANNELS: Mapping[str, Stencil] = MappingProxyType(_stencils())
 """Every channel by name. A model file stores places in this order: append, never reorder."""
 
 
+def check_channels(names: Sequence[str]) -> None:
+    """SettingsError where a channel is unknown or named twice."""
+    unknown = [name for name in names if name not in CHANNELS]
+    if unknown or len(set(names)) < len(names):
+        found = f"unknown {unknown[0]!r}" if unknown else f"found {tuple(names)}"
+        raise SettingsError(f"channels: {found}; choose one or more, each once, of {', '.join(CHANNELS)}")
+
+
 @dataclass(frozen=True, eq=False)
 class ChannelEncoder:
     """Channels of the probabilities that `base` makes of an image.
@@ -91,10 +100,9 @@ class ChannelEncoder:
                 f"channels: images of shape {shape} do not fit the {self.base.n_features} features of an example; give "
                 "(height, width) or (channels, height, width)"
             )
-        unknown = [name for name in self.channels if name not in CHANNELS]
-        if unknown or not self.channels or len(set(self.channels)) < len(self.channels):
-            found = f"unknown {unknown[0]!r}" if unknown else f"found {self.channels}"
-            raise SettingsError(f"channels: {found}; choose one or more, each once, of {', '.join(CHANNELS)}")
+        check_channels(self.channels)
+        if not self.channels:
+            raise SettingsError(f"channels: found none; choose one or more of {', '.join(CHANNELS)}")
 
     @property
     def n_features(self) -> int:

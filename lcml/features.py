@@ -18,7 +18,8 @@ from lcml.flows import check_probabilities, flows, literal_rows
 from lcml.parts import GrownPart, Part
 from lcml.plan import compile_plan
 from lcml.products import compile_products
-from lcml.views import View, pool, windows
+from lcml.rows import Matrix
+from lcml.views import EveryPosition, View, pool, windows
 
 _Out = TypeVar("_Out")
 
@@ -42,7 +43,9 @@ class FeatureMap:
     one; all others, and other backends, through the passes of `lcml.flows`, position by position.
     """
 
-    def __init__(self, view: View, circuit: Circuit, wanted: NDArray[np.integer], backend: Backend) -> None:
+    def __init__(
+        self, view: View | EveryPosition, circuit: Circuit, wanted: NDArray[np.integer], backend: Backend
+    ) -> None:
         self.view, self.backend, self.n_rows = view, backend, view.n_cells * len(wanted)
         self._kernel = backend.product_features if circuit.is_product else None
         if self._kernel is not None:
@@ -51,22 +54,21 @@ class FeatureMap:
             self._plan = compile_plan(circuit, backend)
             self._wanted = backend.asarray(wanted)
 
-    def write(self, examples: Array, out: Array, rows: NDArray[np.integer]) -> None:
-        """Put the features of encoded `examples` (n_examples, n_inputs) into out[rows], rounded to `fixed16` there."""
-        fixed = out.dtype == self.backend.xp.uint16
+    def write(self, examples: Array, out: Array, rows: NDArray[np.integer], *, fixed: bool = False) -> None:
+        """Put the features of encoded `examples` (n_examples, n_inputs) into out[rows], where `fixed` as `fixed16`."""
         if self._kernel is not None:
             self._kernel(self.view, self._program, examples, rows, LEVELS if fixed else 1, out)
             return
         values = self._by_passes(examples)
         if fixed:
             values = self.backend.xp.astype(values * LEVELS + 0.5, out.dtype)
-        out[self.backend.asarray(rows)] = values
+        self.backend.put(out, rows, values)
 
     def values(self, examples: Array) -> Array:
         """(n_rows, n_examples) the features, of the type of `examples`."""
         if self._kernel is None:
             return self._by_passes(examples)
-        out = self.backend.empty((self.n_rows, len(examples)), examples.dtype)
+        out = self.backend.empty((self.n_rows, examples.shape[0]), examples.dtype)
         self.write(examples, out, np.arange(self.n_rows))
         return out
 
@@ -77,7 +79,7 @@ class FeatureMap:
             xp.take(flows(self._plan, literal_rows(self._plan, shown[position, ...])), self._wanted, axis=0)
             for position in range(view.n_positions)
         ]
-        return xp.reshape(pool(view, xp.stack(values, axis=1), xp), (self.n_rows, len(examples)))
+        return xp.reshape(pool(view, xp.stack(values, axis=1), xp), (self.n_rows, examples.shape[0]))
 
 
 class Chunk:
@@ -86,8 +88,8 @@ class Chunk:
     Products with them read block after block of rows, so that what is widened to floats stays in the cache.
     """
 
-    def __init__(self, rows: Array, backend: Backend, examples: Callable[[], Array]) -> None:
-        self._rows, self._backend, self._examples = rows, backend, examples
+    def __init__(self, rows: Array, backend: Backend, examples: Callable[[], Array], *, fixed: bool) -> None:
+        self._rows, self._backend, self._examples, self._fixed = rows, backend, examples, fixed
 
     def examples(self) -> Array:
         """(n_examples, n_inputs) the encoded examples."""
@@ -95,9 +97,7 @@ class Chunk:
 
     def values(self) -> Array:
         """(n_rows, n_examples) the features as floats."""
-        return self._backend.xp.concat(
-            [self._backend.copy(self._floats(block)) for block in self._blocks()], axis=0
-        )
+        return self._backend.xp.concat([self._backend.copy(self._floats(block)) for block in self._blocks()], axis=0)
 
     def weighted_sum(self, weights: Array) -> Array:
         """(n_sets, n_examples) weights @ features, for weights (n_sets, n_rows)."""
@@ -114,11 +114,12 @@ class Chunk:
         return self._backend.xp.concat(parts, axis=0).T
 
     def _blocks(self) -> Iterator[slice]:
-        return (slice(first, first + _BLOCK_ROWS) for first in range(0, len(self._rows), _BLOCK_ROWS))
+        n_rows = self._rows.shape[0]
+        return (slice(first, min(first + _BLOCK_ROWS, n_rows)) for first in range(0, n_rows, _BLOCK_ROWS))
 
     def _floats(self, block: slice) -> Array:
         rows = self._rows[block, :]
-        return self._backend.widen(rows, 1 / LEVELS) if rows.dtype == self._backend.xp.uint16 else rows
+        return self._backend.widen(rows, 1 / LEVELS) if self._fixed else rows
 
 
 class FeatureStore:
@@ -131,7 +132,7 @@ class FeatureStore:
     def __init__(
         self,
         parts: Sequence[Part],
-        examples: NDArray[np.floating],
+        examples: Matrix,
         backend: Backend,
         *,
         precision: FeaturePrecision = "float32",
@@ -140,6 +141,7 @@ class FeatureStore:
         self.parts, self.backend = tuple(parts), backend
         self.n_examples = len(examples)
         self._examples = examples
+        self._fixed = precision == "fixed16"
         self._kept_type = np.dtype("uint16" if precision == "fixed16" else precision)
         self.dtype = np.dtype(evaluation_precision(precision))
         self._budget = backend.memory_budget() if budget is None else budget
@@ -227,21 +229,23 @@ class FeatureStore:
             chunk, self._kept[index] = self._with_room(self._kept[index]), None
             examples = self._encoded(index)
             for feature_map, rows in new:
-                feature_map.write(examples, chunk, rows)
+                feature_map.write(examples, chunk, rows, fixed=self._fixed)
             return chunk
 
         self._kept = list(self.backend.map(extend, range(self.n_chunks)))
 
     def _keep(self) -> None:
-        self._kept = list(self.backend.map(lambda index: self._fresh(index, self._kept_type), range(self.n_chunks)))
+        self._kept = list(self.backend.map(lambda index: self._fresh(index, fixed=self._fixed), range(self.n_chunks)))
 
     def _reader(self) -> Callable[[int], tuple[slice, Chunk]]:
         """The (examples, features) of a chunk by its number."""
         slices, n_rows, kept = list(self._slices()), self.n_rows, self._kept
 
         def read(index: int) -> tuple[slice, Chunk]:
-            rows = self._fresh(index, self.dtype) if kept is None else kept[index][:n_rows, :]
-            return slices[index], Chunk(rows, self.backend, lambda: self._encoded(index))
+            if kept is None:
+                return slices[index], Chunk(self._fresh(index), self.backend, lambda: self._encoded(index), fixed=False)
+            rows = kept[index][:n_rows, :]
+            return slices[index], Chunk(rows, self.backend, lambda: self._encoded(index), fixed=self._fixed)
 
         return read
 
@@ -256,23 +260,23 @@ class FeatureStore:
     def _fits(self, n_rows: int) -> bool:
         return n_rows * self.n_examples * self._kept_type.itemsize <= self._budget
 
-    def _fresh(self, index: int, dtype: np.dtype[np.generic]) -> Array:
+    def _fresh(self, index: int, *, fixed: bool = False) -> Array:
         if self._maps is None:
             self._maps = [FeatureMap(part.view, part.circuit, part.flows, self.backend) for part in self.parts]
         examples = self._encoded(index)
-        chunk = self.backend.empty((self.n_features, len(examples)), dtype)
+        chunk = self.backend.empty((self.n_features, examples.shape[0]), self._kept_type if fixed else self.dtype)
         first = 0
         for feature_map in self._maps:
-            feature_map.write(examples, chunk, np.arange(first, first + feature_map.n_rows))
+            feature_map.write(examples, chunk, np.arange(first, first + feature_map.n_rows), fixed=fixed)
             first += feature_map.n_rows
         return chunk
 
     def _with_room(self, chunk: Array) -> Array:
         n_rows = self.n_rows
-        if len(chunk) >= n_rows:
+        if chunk.shape[0] >= n_rows:
             return chunk
         larger = self.backend.xp.zeros((int(n_rows * _SPARE_ROWS), chunk.shape[1]), dtype=self._kept_type)
-        larger[: len(chunk)] = chunk
+        larger[: chunk.shape[0], :] = chunk
         return larger
 
 

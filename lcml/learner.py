@@ -23,6 +23,7 @@ from lcml.model import n_weight_sets
 from lcml.objective import Objective
 from lcml.parameters import Layout, Parameters
 from lcml.parts import GrownPart, Part, initial_part
+from lcml.rows import Matrix
 from lcml.scoring import score_splits
 from lcml.selection import ChosenSplit, apply_to_parts, apply_within, choose_splits
 from lcml.settings import LearnSettings
@@ -34,9 +35,10 @@ from lcml.vtree import Vtree
 
 @dataclass(frozen=True, eq=False)
 class EncodedSet:
-    """Examples ready for a circuit: values (n_examples, n_variables) in [0, 1], labels (n_examples,) class codes."""
+    """Examples ready for a circuit: values (n_examples, n_variables) in [0, 1], an array or what gives one when sliced;
+    labels (n_examples,) class codes."""
 
-    values: NDArray[np.floating]
+    values: Matrix
     labels: NDArray[np.int64]
     weights: NDArray[np.floating] | None = None
 
@@ -123,6 +125,7 @@ class Learner:
         self._max_features = self._feature_limit()
         self._interrupted = should_stop
         self._started = monotonic() - (0.0 if state is None else state.seconds)
+        self._layout: Layout
         self._open_stores(() if state is None else state.history)
 
     @property
@@ -134,10 +137,7 @@ class Learner:
         """What did best on the validation set: the parts, and the weights of their features."""
         assert self.state is not None
         best = self.state.best
-        if best.round < self.state.round:
-            parts = parts_after(self.initial, self.state.history[: best.round], self.settings.depth)
-        else:
-            parts = self.parts
+        parts = parts_after(self.initial, self.state.history[: best.round], self.settings.depth)
         return parts, Layout.lifted(parts, self.settings.literal_weights).lower(best.parameters)
 
     def n_parameters(self, n_features: int) -> int:
@@ -281,15 +281,18 @@ class Learner:
         )
 
     def _open_stores(self, history: Sequence[tuple[Split, ...]]) -> None:
-        """The features of the parts after `history`, of both sets."""
-        parts = parts_after(self.initial, history, self.settings.depth)
-        self._train, self._valid = self._store(parts, self._train_set), self._store(parts, self._valid_set)
-        self._layout = Layout.lifted(parts, self.settings.literal_weights)
+        """The features of the parts after `history`, of both sets: grown round by round, to be what they were."""
+        self._train, self._valid = self._store(self._train_set), self._store(self._valid_set)
+        for splits in history:
+            grown = apply_to_parts(self.parts, splits, self.settings.depth)
+            self._train.grow(grown)
+            self._valid.grow(grown)
+        self._layout = Layout.lifted(self.parts, self.settings.literal_weights)
 
-    def _store(self, parts: tuple[Part, ...], examples: EncodedSet) -> FeatureStore:
+    def _store(self, examples: EncodedSet) -> FeatureStore:
         budget = self.settings.memory_budget
         return FeatureStore(
-            parts,
+            self.initial,
             examples.values,
             self.backend,
             precision=self.settings.precision,
@@ -297,15 +300,20 @@ class Learner:
         )
 
     def _feature_limit(self) -> int | None:
-        """Features that max_elements or max_parameters allow; the former counts elements of all parts."""
-        limit = self.settings.max_parameters
-        n_features = sum(part.n_features for part in self.initial)
-        if limit is not None and limit < self.n_parameters(n_features):
-            raise SettingsError(
-                f"the initial circuits have {n_features} features and {self.n_parameters(n_features)} parameters, more "
-                f"than max_parameters {limit} allows; raise it"
-            )
-        return None if limit is None else limit // self._n_sets - 1
+        """Features that max_parameters allows. Raises SettingsError where the initial circuits exceed a limit."""
+        settings = self.settings
+        n_elements = sum(part.circuit.n_elements for part in self.initial)
+        n_parameters = self.n_parameters(sum(part.n_features for part in self.initial))
+        for name, limit, present in (
+            ("max_elements", settings.max_elements, n_elements),
+            ("max_parameters", settings.max_parameters, n_parameters),
+        ):
+            if limit is not None and limit < present:
+                raise SettingsError(
+                    f"the initial circuits have {n_elements} elements and {n_parameters} parameters, more than {name} "
+                    f"{limit} allows; raise it"
+                )
+        return None if settings.max_parameters is None else settings.max_parameters // self._n_sets - 1
 
     def _is_done(self) -> bool:
         assert self.state is not None

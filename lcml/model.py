@@ -10,10 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from lcml.backend import Backend, NumpyBackend, Precision
 from lcml.circuit import Circuit
-from lcml.encoder import Encoder
+from lcml.encoder import Encoder, encoded
 from lcml.errors import CircuitError
 from lcml.features import FeatureMap
 from lcml.parts import Part
+from lcml.rows import Matrix
 from lcml.views import IdentityView
 
 Link = Literal["sigmoid", "softmax"]
@@ -25,8 +26,8 @@ class LogisticCircuit:
     """A classifier: logits g_k(x) = bias_k + sum over features of weight_k * feature(encoder(x)).
 
     The features are those of every part, cell by cell, see `lcml.parts.Part`: flows of literals and elements, pooled
-    where the part's view has windows. weights (n_sets, n_features), bias (n_sets,): float64. There is one weight set for
-    two classes under the sigmoid, one per class otherwise. `link` makes probabilities: the sigmoid of each logit,
+    where the part's view has windows. weights (n_sets, n_features), bias (n_sets,): float64. There is one weight set
+    for two classes under the sigmoid, one per class otherwise. `link` makes probabilities: the sigmoid of each logit,
     normalised over more than two classes (one-vs-rest), or the softmax. Raises CircuitError where the shapes do not fit
     together.
     """
@@ -143,8 +144,8 @@ class LogisticCircuit:
         n_literals = self.circuit.n_literals
         return self.flat_weights[:, :n_literals] if self.parts[0].weighted[:n_literals].any() else None
 
-    def logits(self, x: ArrayLike, backend: Backend | None = None, precision: Precision = "float32") -> FloatArray:
-        """(n_examples, n_sets) logits of raw examples (n_examples, n_features).
+    def logits(self, x: Matrix, backend: Backend | None = None, precision: Precision = "float32") -> FloatArray:
+        """(n_examples, n_sets) logits of raw examples (n_examples, n_features), an array or rows in a file.
 
         Raises DataError for a wrong width, NaN or infinity, ContradictionError where Pr(root) = 0.
         """
@@ -152,20 +153,20 @@ class LogisticCircuit:
         maps, columns = self._compiled(backend)
         dtype = np.dtype(precision)
         weights = [backend.asarray(self.weights[:, of_map], dtype=dtype) for of_map in columns]
-        encoded = self.encoder.encode(np.asarray(x))
+        inputs = encoded(self.encoder, x)
         size = backend.chunk_examples
 
         def chunk(first: int) -> FloatArray:
-            examples = backend.asarray(encoded[first : first + size], dtype=dtype)
+            examples = backend.asarray(inputs[first : first + size], dtype=dtype)
             pairs = zip(weights, maps, strict=True)
             total = sum((w @ feature_map.values(examples) for w, feature_map in pairs), start=0)
             host: FloatArray = backend.to_host(total).T
             return host
 
-        firsts = range(0, len(encoded), size)
+        firsts = range(0, len(inputs), size)
         parts = list(backend.map(chunk, firsts) if len(firsts) > 1 else map(chunk, firsts))
         if not parts or not maps:
-            return np.zeros((len(encoded), len(self.bias))) + self.bias
+            return np.zeros((len(inputs), len(self.bias))) + self.bias
         return np.concatenate(parts).astype(np.float64) + self.bias
 
     def predict_proba(

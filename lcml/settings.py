@@ -47,7 +47,7 @@ class LearnSettings:
     round_iterations: int = 20
     final_iterations: int = 60
     tolerance: float = 1e-5
-    precision: FeaturePrecision = "float32"
+    precision: FeaturePrecision = "fixed16"
     memory_budget: int | None = None
     seed: int = 0
 

@@ -2,8 +2,8 @@
 
 Under one-vs-rest the loss is a sum of one convex loss per weight set, which share nothing but the passes over the data:
 every set has its own curvature pairs and its own step, and a pass evaluates the trial points of all of them at once.
-Under the softmax there is one loss. Steps are taken in u = sqrt(d) theta with d a bound of the Hessian's diagonal at the
-start: features that rarely flow get steps as large as their curvature allows. Source of the direction: Nocedal &
+Under the softmax there is one loss. Steps are taken in u = sqrt(d) theta with d a bound of the Hessian's diagonal at
+the start: features that rarely flow get steps as large as their curvature allows. Source of the direction: Nocedal &
 Wright, Numerical Optimization, Algorithm 7.4; steps are halved or less until the loss falls enough (Armijo).
 """
 
@@ -21,6 +21,9 @@ _CURVATURE_FLOOR = 1e-3
 
 _SUFFICIENT = 1e-4
 """Share of the decrease that the slope promises which a step must reach."""
+
+_ROUNDING = 1e-8
+"""A loss that is higher by this share is not: near the optimum its rounding hides whether it falls; the slope tells."""
 
 _LEAST_STEP = 1e-8
 """A step shorter than this share of the direction means that rounding decides: there is nothing left to gain."""
@@ -111,7 +114,8 @@ class _Descent:
         if not self.is_open:
             return
         promised = self._step * self._descent
-        if loss <= self.loss + _SUFFICIENT * promised:
+        rises = float(self._direction @ slope) > -self._descent
+        if loss <= self.loss + max(_SUFFICIENT * promised, -np.inf if rises else _ROUNDING * abs(self.loss)):
             change, bend = self._step * self._direction, slope - self.slope
             curvature = float(change @ bend)
             if curvature > 1e-10 * float(bend @ bend):

@@ -9,16 +9,18 @@ from time import monotonic
 from typing import Any
 
 import lcml
+from lcml.backend import evaluation_precision
 from lcml.checkpoint import Checkpoint, save_checkpoint
 from lcml.formats import save_model
 from lcml.learner import Learner, RoundReport
 from lcml.metrics import Quality, confusion_matrix, quality
-from lcml.backend import evaluation_precision
 from lcml.model import FloatArray, LogisticCircuit, predicted_codes
+from lcml.names import variable_names
 from lcml.preparation import Prepared
 from lcml.records import MODEL_ARTIFACT, RoundRecord, dataset_record, run_params, run_tags, split_lines
 from lcml.selection import ChosenSplit
 from lcml.solver import never
+from lcml.specs import Shape
 from lcml.tracking import Status, Tracker
 
 OnRound = Callable[[RoundRecord], None]
@@ -194,7 +196,9 @@ class _Run:
         counts = confusion_matrix(predicted_codes(logits), labels, len(splits.classes))
         self.tracker.artifact(MODEL_ARTIFACT, config.model_path)
         self.tracker.artifact("settings.toml", config.as_toml().encode())
-        self.tracker.artifact("splits.jsonl", "".join(split_lines(self.log, splits.feature_names)).encode())
+        views = [view for view, _ in self.prepared.checkpoint.places]
+        names = [variable_names(self.prepared.encoder, view, splits.feature_names) for view in views]
+        self.tracker.artifact("splits.jsonl", "".join(split_lines(self.log, names)).encode())
         self.tracker.artifact("plots/learning_curves.png", plots.learning_curves(self.rounds))
         self.tracker.artifact("plots/confusion_matrix.png", plots.confusion_matrix(counts, splits.classes))
 
@@ -215,7 +219,7 @@ def provenance(prepared: Prepared, learned: dict[str, Any]) -> dict[str, Any]:
             "n_train": len(splits.train),
             "n_valid": len(splits.valid),
             "n_test": len(splits.test),
-            "image_shape": None if splits.image_shape is None else list(splits.image_shape),
+            "image_shape": _shape(prepared.image_shape),
             "feature_names": list(splits.feature_names),
         },
         "settings": config.settings(),
@@ -233,6 +237,11 @@ def provenance(prepared: Prepared, learned: dict[str, Any]) -> dict[str, Any]:
             "device": prepared.backend.device,
         },
     }
+
+
+def _shape(image_shape: Shape | None) -> list[int] | None:
+    """As it is known of most images, without their one channel."""
+    return None if image_shape is None else list(image_shape[1:] if image_shape[0] == 1 else image_shape)
 
 
 def _final_metrics(outcome: Outcome) -> dict[str, float]:

@@ -52,6 +52,10 @@ class IdentityView:
         """(2,): the one cell has the one position."""
         return _frozen([0, 1])
 
+    def in_words(self) -> str:
+        """What is read, in a line."""
+        return "whole"
+
     def as_dict(self) -> dict[str, Any]:
         """The view as plain JSON; `view_from_dict` is the way back."""
         return {"kind": self.kind, **asdict(self)}
@@ -172,6 +176,13 @@ class WindowView:
             for column in range(first_column, stop_column)
         ]
         return _frozen(np.array(places) * self.stride - np.array(self.padding))
+
+    def in_words(self) -> str:
+        """What is read and how it is pooled, in a line: "window 7x7, stride 1x1, padding 0x0, grid 4x4, root"."""
+        names = "window", "stride", "padding", "grid"
+        parts = ["{} {}x{}".format(name, *getattr(self, name)) for name in names]
+        chosen = [] if self.channels is None else ["channels " + "+".join(map(str, self.channels))]
+        return ", ".join([*parts, *chosen, *(["root"] if self.root else [])])
 
     @property
     def _runs(self) -> tuple[list[int], list[int]]:

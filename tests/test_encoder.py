@@ -39,7 +39,7 @@ def test_boolean_threshold_is_the_mean_plus_a_twentieth_of_the_deviation() -> No
 def test_chunks_do_not_change_the_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.random.default_rng(0).integers(0, 256, (101, 7)).astype(np.uint8)
     whole = [fit_encoder(kind, x).encode(x) for kind in ("scale", "boolean")]
-    monkeypatch.setattr("lcml.encoder.CHUNK_BYTES", 8 * 7 * 10)
+    monkeypatch.setattr("lcml.rows.CHUNK_BYTES", 8 * 7 * 10)
     assert [fit_encoder(kind, x).encode(x).tobytes() for kind in ("scale", "boolean")] == [q.tobytes() for q in whole]
 
 
@@ -78,7 +78,7 @@ def test_bad_input_is_refused_with_its_place(x: Any, message: str) -> None:
 def test_extreme_values_are_refused_or_scaled_without_overflow() -> None:
     with pytest.raises(DataError, match="column 0 cannot be scaled"):
         fit_encoder("scale", [[-1.7e308], [1.7e308]])
-    with pytest.raises(DataError, match="threshold must hold one finite number"):
+    with pytest.raises(DataError, match="column 0 has the threshold inf; expected a finite number"):
         fit_encoder("boolean", [[1.7e308], [-1.7e308], [1.7e308]])
     assert ScaleEncoder(np.array([1e308]), np.array([1.5e308])).encode([[-1.7e308], [1.7e308]]).tolist() == [[0], [1]]
 

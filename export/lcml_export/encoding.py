@@ -34,7 +34,7 @@ def _channels(graph: Graph, encoder: ChannelEncoder, probabilities: str) -> str:
     padded = graph.op("Pad", images, border, mode="edge")
     responses = graph.op("Conv", padded, kernels, offsets, group=n_images)
     zero, one = (graph.constant(bound, np.float32) for bound in (0, 1))
-    return graph.op("Flatten", graph.op("Clip", responses, zero, one))
+    return graph.op("Reshape", graph.op("Clip", responses, zero, one), graph.constant([-1, encoder.n_outputs]))
 
 
 def _boolean(graph: Graph, encoder: BooleanEncoder, features: str, input_type: InputType) -> str:

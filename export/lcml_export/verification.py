@@ -19,7 +19,10 @@ REFERENCE_BATCHES = (0, 1, 2, 129)
 """The reference evaluator is slow; a tile and a bit more shows what it can show."""
 
 ROUNDING_UNITS = 64
-"""Logits may differ by so many float32 roundings of the largest sum of |weight * flow|, and 1e-6 in any case."""
+"""Logits may differ by so many float32 roundings of the largest sum of |weight * feature|, and 1e-6 in any case."""
+
+ROOT_OF_ROUNDING = float(np.sqrt(np.finfo(np.float32).eps))
+"""What a square root makes of one rounding of a flow that should be 0."""
 
 PROBABILITY_TOLERANCE = 1e-4
 
@@ -122,9 +125,16 @@ class _Expected:
 
 def _expected(model: LogisticCircuit, features: NDArray[Any]) -> _Expected:
     logits = model.logits(features, precision="float64")
-    largest = float(np.abs(model.flat_weights).sum(axis=1).max(initial=0)) + float(np.abs(model.bias).max())
-    tolerance = 1e-6 + ROUNDING_UNITS * float(np.finfo(np.float32).eps) * min(largest, 1e3)
-    return _Expected(logits, probabilities(logits, model.link), predicted_codes(logits), tolerance)
+    return _Expected(logits, probabilities(logits, model.link), predicted_codes(logits), _tolerance(model))
+
+
+def _tolerance(model: LogisticCircuit) -> float:
+    """How far logits may be apart; errors of square roots near 0 are large, but independent: their squares add up."""
+    largest = float(np.abs(model.weights).sum(axis=1).max(initial=0)) + float(np.abs(model.bias).max())
+    roots = [weights for part, weights in zip(model.parts, model.flow_weights, strict=True) if part.view.root]
+    of_roots = sum((np.square(weights).sum(axis=(1, 2)) for weights in roots), start=np.zeros(len(model.bias)))
+    rounding = ROUNDING_UNITS * float(np.finfo(np.float32).eps) * min(largest, 1e3)
+    return 1e-6 + rounding + ROOT_OF_ROUNDING * float(np.sqrt(of_roots.max()))
 
 
 def _compare(runtime: str, kind: str, model: LogisticCircuit, found: Outputs, expected: _Expected) -> Check:

@@ -49,7 +49,7 @@ def load_model(path: str | Path) -> LogisticCircuit:
     """
     content, arrays = read_container(path, MODEL_KIND, MODEL_VERSION)
     try:
-        return model_from_parts(content, arrays)
+        return model_from_parts(*_upgraded(content, arrays))
     except LcmlError as error:
         raise FormatError(f"holds no valid model: {error}", path) from error
 
@@ -99,6 +99,25 @@ def model_from_parts(content: Mapping[str, Any], arrays: Arrays) -> LogisticCirc
         link=content["link"],
         provenance=content["provenance"],
     )
+
+
+def _upgraded(content: Mapping[str, Any], arrays: Arrays) -> tuple[Mapping[str, Any], Arrays]:
+    """What version 1 held, one circuit over the whole example, as this version holds it; all else as it is."""
+    elements, literals = (arrays.get(f"weights/{name}_weights") for name in ("element", "literal"))
+    if elements is None:
+        return content, arrays
+    given = [weights for weights in (literals, elements) if weights is not None]
+    if any(weights.dtype != np.float64 or weights.ndim != 2 or len(weights) != len(elements) for weights in given):
+        raise FormatError(f"expected weights per set, float64, found {[(w.dtype, w.shape) for w in given]}")
+    n_variables = (len(arrays.get("vtree/variable", ())) + 1) // 2
+    with_literals = np.full(2 * n_variables, literals is not None)
+    kept = {f"0/{name}" if name in _TYPES else name: array for name, array in arrays.items()}
+    kept = {name: array for name, array in kept.items() if not name.startswith("weights/")}
+    kept["weights"] = np.concatenate(given, axis=1)
+    kept["0/weighted"] = np.concatenate([with_literals, np.ones(elements.shape[1], dtype=bool)])
+    if "weights/bias" in arrays:
+        kept["bias"] = arrays["weights/bias"]
+    return {**content, "views": [{"kind": "identity", "n_inputs": n_variables}]}, kept
 
 
 def _part(view: View, prefix: str, arrays: Arrays) -> Part:
