@@ -126,7 +126,10 @@ class Learner:
         self._interrupted = should_stop
         self._started = monotonic() - (0.0 if state is None else state.seconds)
         self._layout: Layout
+        clock = _Clock()
         self._open_stores(() if state is None else state.history)
+        clock.lap("features")
+        self._opening = clock.laps
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -152,7 +155,7 @@ class Learner:
         """Fit, then split and fit again until a limit is met, nothing is worth a split, or validation stops
         improving."""
         if self.state is None:
-            yield from self._finish_round((), self._objective().zeros(), {}, ())
+            yield from self._finish_round((), self._objective().zeros(), self._opening, ())
         while self.state is not None and not self._is_done():
             clock = _Clock()
             chosen, grown = self._choose(self.state, clock)

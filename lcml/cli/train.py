@@ -26,7 +26,7 @@ _WEIGHTS, _MACHINE, _RESULTS, _RECORD = "Weights", "Computation", "Results", "Tr
 _NOT_IN_FILE = ("recipe", "config", "resume")
 _FOR_TRACKING = ("tracking_uri", "experiment", "run_name")
 _INTERRUPTED = 130
-_NOT_OF_RUN = ("recipe", "config", "resume", "json", "quiet")
+_NOT_OF_RUN = ("recipe", "config", "resume", "json", "quiet", "profile")
 
 
 def train(
@@ -212,6 +212,7 @@ def train(
     ] = None,
     json: JsonOption = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
+    profile: Annotated[bool, typer.Option("--profile", help="Print the seconds of every phase at the end.")] = False,
 ) -> None:
     """Learn a logistic circuit from DATA, save it, and record the run.
 
@@ -236,5 +237,7 @@ def train(
         print_json(run_training.result(prepared, outcome, tracker, exported))
     else:
         run_training.print_summary(prepared, outcome, tracker, exported)
+        if given.get("profile", profile):
+            run_training.print_profile(outcome)
     if exit_code:
         raise typer.Exit(exit_code)

@@ -142,9 +142,7 @@ def _flows(examples, or_start, elem_prime, elem_sub, is_tautology, out):  # type
         if n_gates:
             _start_down(down, n_literals if is_tautology else 0)
             place = n_literals * width + first
-            _down_pass(
-                0, n_gates, or_start, elem_prime, elem_sub, is_tautology, up, down, flat, place, width, streams
-            )
+            _down_pass(0, n_gates, or_start, elem_prime, elem_sub, is_tautology, up, down, flat, place, width, streams)
         total = load(up, len(up) - LANES)
         for literal in range(n_literals):
             flow = load(up, literal * LANES)
@@ -197,7 +195,11 @@ def logits_into(
     n_examples, n_variables = examples.shape
     n_sets, n_flows = weights.shape
     n_gates, n_literals = len(or_start) - 1, 2 * n_variables
-    up, down, flat_weights = _scratch(n_literals + n_gates, out), _scratch(n_literals + n_gates, out), weights.reshape(-1)
+    up, down, flat_weights = (
+        _scratch(n_literals + n_gates, out),
+        _scratch(n_literals + n_gates, out),
+        weights.reshape(-1),
+    )
     room = _TILE
     for gate in range(n_gates):
         room = max(room, or_start[gate + 1] - or_start[gate])
