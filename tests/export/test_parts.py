@@ -12,11 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lcml import vtree as vtrees
-from lcml.backend import NumpyBackend
 from lcml.channels import ChannelEncoder
 from lcml.circuit import Circuit, initial_circuit
 from lcml.encoder import ScaleEncoder
-from lcml.features import FeatureMap
+from lcml.explain import contributions
 from lcml.model import LogisticCircuit, predicted_codes
 from lcml.parts import Part
 from lcml.views import IdentityView, WindowView, window_vtree
@@ -150,11 +149,9 @@ def test_contributions_are_features_times_weights(
     path = tmp_path / "model.onnx"
     export_model(model, path, profile=profile, explain=True, logits=True, self_check=False)
     x = np.random.default_rng(seed).uniform(0, 2, (5, model.encoder.n_features)).astype(np.float32)
-    encoded = model.encoder.encode(x).astype(np.float64)
-    maps = [FeatureMap(part.view, part.circuit, part.flows, NumpyBackend()) for part in model.parts]
-    features = np.concatenate([feature_map.values(encoded).T for feature_map in maps], axis=1)
     codes = predicted_codes(model.logits(x, precision="float64")) * (len(model.bias) > 1)
-    expected = np.concatenate([features * model.weights[codes], model.bias[codes][:, None]], axis=1)
+    features = contributions(model, x)[np.arange(len(x)), codes]
+    expected = np.concatenate([features, model.bias[codes][:, None]], axis=1)
     found = run_onnxruntime(path, x)
     np.testing.assert_allclose(found["contributions"], expected, rtol=0, atol=5e-4)
 
@@ -170,10 +167,10 @@ def test_the_sidecar_names_part_cell_and_condition(tmp_path: Path) -> None:
     model = weighted_model(parts, encoder, ("no", "yes"), "sigmoid", np.random.default_rng(0))
     export_model(model, tmp_path / "model.onnx", explain=True)
     assert json.loads((tmp_path / "model.explain.json").read_text())["conditions"] == [
-        "part 0, cell (0, 0): x+[0,0]",
-        "part 0, cell (0, 0): x+[0,0] and not x+[0,1]",
-        "part 0, cell (1, 0): x+[0,0]",
-        "part 0, cell (1, 0): x+[0,0] and not x+[0,1]",
-        "part 1: x+[1,1]",
+        "x+[0,0] in cell (0, 0) of part 0",
+        "x+[0,0] and not x+[0,1] in cell (0, 0) of part 0",
+        "x+[0,0] in cell (1, 0) of part 0",
+        "x+[0,0] and not x+[0,1] in cell (1, 0) of part 0",
+        "x+[1,1] in part 1",
         "bias",
     ]
