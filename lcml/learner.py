@@ -216,7 +216,9 @@ class Learner:
     def _choose(self, state: FitState, clock: "_Clock") -> tuple[list[ChosenSplit], list[GrownPart]]:
         settings = self.settings
         generator = np.random.default_rng([settings.seed, state.round])
-        n_read = min(self._train.n_chunks, math.ceil(settings.score_examples / self.backend.chunk_examples))
+        n_cells = max(part.view.n_cells for part in self.parts)
+        wanted = math.ceil(settings.score_examples / (n_cells * self.backend.chunk_examples))
+        n_read = min(self._train.n_chunks, wanted)
         chunks = sorted(generator.permutation(self._train.n_chunks)[:n_read].tolist())
         candidates = score_splits(
             self._objective(),
