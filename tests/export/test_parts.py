@@ -158,10 +158,10 @@ def test_the_sidecar_names_part_cell_and_condition(tmp_path: Path) -> None:
     model = weighted_model(parts, encoder, ("no", "yes"), "sigmoid", np.random.default_rng(0))
     export_model(model, tmp_path / "model.onnx", explain=True)
     assert json.loads((tmp_path / "model.explain.json").read_text())["conditions"] == [
-        "part 0, cell (0, 0): x+[0,0]",
-        "part 0, cell (0, 0): x+[0,0] and not x+[0,1]",
-        "part 0, cell (1, 0): x+[0,0]",
-        "part 0, cell (1, 0): x+[0,0] and not x+[0,1]",
-        "part 1: x+[1,1]",
+        "x+[0,0] in cell (0, 0) of part 0",
+        "x+[0,0] and not x+[0,1] in cell (0, 0) of part 0",
+        "x+[0,0] in cell (1, 0) of part 0",
+        "x+[0,0] and not x+[0,1] in cell (1, 0) of part 0",
+        "x+[1,1] in part 1",
         "bias",
     ]
