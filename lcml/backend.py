@@ -163,7 +163,7 @@ class NumbaBackend(NumpyBackend):
         self._products.widen(values, scale, out)
         return out
 
-    def product_features(  # type: ignore[override]  # a method where others have None
+    def product_features(
         self, view: "View", program: "ProductProgram", examples: Array, rows: Array, levels: int, out: Array
     ) -> None:
         self._products.product_features(

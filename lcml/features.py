@@ -19,7 +19,7 @@ from lcml.parts import GrownPart, Part
 from lcml.plan import compile_plan
 from lcml.products import compile_products
 from lcml.rows import Matrix
-from lcml.views import View, pool, windows
+from lcml.views import EveryPosition, View, pool, windows
 
 _Out = TypeVar("_Out")
 
@@ -43,7 +43,9 @@ class FeatureMap:
     one; all others, and other backends, through the passes of `lcml.flows`, position by position.
     """
 
-    def __init__(self, view: View, circuit: Circuit, wanted: NDArray[np.integer], backend: Backend) -> None:
+    def __init__(
+        self, view: View | EveryPosition, circuit: Circuit, wanted: NDArray[np.integer], backend: Backend
+    ) -> None:
         self.view, self.backend, self.n_rows = view, backend, view.n_cells * len(wanted)
         self._kernel = backend.product_features if circuit.is_product else None
         if self._kernel is not None:
@@ -95,9 +97,7 @@ class Chunk:
 
     def values(self) -> Array:
         """(n_rows, n_examples) the features as floats."""
-        return self._backend.xp.concat(
-            [self._backend.copy(self._floats(block)) for block in self._blocks()], axis=0
-        )
+        return self._backend.xp.concat([self._backend.copy(self._floats(block)) for block in self._blocks()], axis=0)
 
     def weighted_sum(self, weights: Array) -> Array:
         """(n_sets, n_examples) weights @ features, for weights (n_sets, n_rows)."""

@@ -125,6 +125,7 @@ class Learner:
         self._max_features = self._feature_limit()
         self._interrupted = should_stop
         self._started = monotonic() - (0.0 if state is None else state.seconds)
+        self._layout: Layout
         self._open_stores(() if state is None else state.history)
 
     @property

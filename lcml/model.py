@@ -26,8 +26,8 @@ class LogisticCircuit:
     """A classifier: logits g_k(x) = bias_k + sum over features of weight_k * feature(encoder(x)).
 
     The features are those of every part, cell by cell, see `lcml.parts.Part`: flows of literals and elements, pooled
-    where the part's view has windows. weights (n_sets, n_features), bias (n_sets,): float64. There is one weight set for
-    two classes under the sigmoid, one per class otherwise. `link` makes probabilities: the sigmoid of each logit,
+    where the part's view has windows. weights (n_sets, n_features), bias (n_sets,): float64. There is one weight set
+    for two classes under the sigmoid, one per class otherwise. `link` makes probabilities: the sigmoid of each logit,
     normalised over more than two classes (one-vs-rest), or the softmax. Raises CircuitError where the shapes do not fit
     together.
     """

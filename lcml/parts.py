@@ -1,6 +1,6 @@
 """A part of a model: a circuit, what it reads of an example, and which of its features carry weights."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,25 +10,25 @@ from lcml.circuit import Circuit, initial_circuit
 from lcml.errors import CircuitError
 from lcml.splits import SplitResult
 from lcml.views import View
-from lcml.vtree import Vtree
+from lcml.vtree import IntArray, Vtree, _frozen
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
     """A circuit over the variables that `view` shows it.
 
-    weighted (2 n_variables + n_elements,): whether each literal and element carries weights, all by default. The
-    features of a part are, cell by cell, its weighted literals and elements in order. Raises CircuitError where the
+    weighted (2 n_variables + n_elements,): whether each literal and element carries weights. The features
+    of a part are, cell by cell, its weighted literals and elements in order. Raises CircuitError where the
     sizes do not fit together.
     """
 
     view: View
     circuit: Circuit
-    weighted: NDArray[np.bool_] = field(default=None)  # type: ignore[assignment]  # set below
+    weighted: NDArray[np.bool_]
 
     def __post_init__(self) -> None:
         n_flows = self.circuit.n_literals + self.circuit.n_elements
-        weighted = np.ones(n_flows, dtype=bool) if self.weighted is None else np.array(self.weighted, dtype=bool)
+        weighted = np.array(self.weighted, dtype=bool)
         if weighted.shape != (n_flows,):
             raise CircuitError(f"part: expected {n_flows} marks of what carries weights, found {weighted.shape}")
         if self.view.n_variables != self.circuit.n_variables:
@@ -38,22 +38,27 @@ class Part:
         weighted.setflags(write=False)
         object.__setattr__(self, "weighted", weighted)
 
+    @classmethod
+    def full(cls, view: View, circuit: Circuit) -> "Part":
+        """The part in which every literal and element carries weights."""
+        return cls(view, circuit, np.ones(circuit.n_literals + circuit.n_elements, dtype=bool))
+
     @property
     def flows(self) -> NDArray[np.int64]:
         """(n_weighted,) the weighted literals and elements, by their numbers among the flows."""
         return np.flatnonzero(self.weighted)
 
     @property
-    def dropped(self) -> NDArray[np.int64]:
+    def dropped(self) -> IntArray:
         """The elements without weights; of a part that is learned, one of every or gate."""
-        return np.flatnonzero(~self.weighted[self.circuit.n_literals :])
+        return _frozen(np.flatnonzero(~self.weighted[self.circuit.n_literals :]))
 
     @property
     def n_features(self) -> int:
         return self.view.n_cells * int(np.count_nonzero(self.weighted))
 
     def dense(self, weights: FloatArray) -> FloatArray:
-        """(n_sets, n_cells, 2 n_variables + n_elements) weights of all flows, 0 where none is, from (n_sets, n_features)."""
+        """(n_sets, n_cells, 2 n_variables + n_elements) weights of all flows, from (n_sets, n_features); else 0."""
         full = np.zeros((len(weights), self.view.n_cells, len(self.weighted)))
         full[..., self.weighted] = weights.reshape(len(weights), self.view.n_cells, -1)
         return full

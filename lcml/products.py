@@ -18,8 +18,8 @@ from lcml.vtree import IntArray, _frozen
 class ProductProgram:
     """What must be computed for some features of a product circuit, gates from the root down.
 
-    Gate g sums the slots wires[wire_start[g]:wire_start[g+1]] and feeds the slots slot_start[g]:slot_start[g+1], one per
-    element needed; slot s multiplies its gate's flow by the literals factors[factor_start[s]:factor_start[s+1]].
+    Gate g sums the slots wires[wire_start[g]:wire_start[g+1]] and feeds the slots slot_start[g]:slot_start[g+1], one
+    per element needed; slot s multiplies its gate's flow by the literals factors[factor_start[s]:factor_start[s+1]].
     wanted (n_wanted,): the slot of every feature asked for, or -1 - literal.
     """
 

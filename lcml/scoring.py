@@ -34,7 +34,7 @@ from lcml.views import EveryPosition, windows
 
 Criterion = Literal["gain", "variance"]
 
-_FLOW_BYTES = 1 << 25
+_FLOW_BYTES = 1 << 27
 """Flows of so many bytes are computed at a time."""
 
 
@@ -93,8 +93,8 @@ _BY_PAIR = {"gain": (0, 2, 3), "variance": (0, 2)}
 
 
 class _PartScorer:
-    """The sums of one part that its scores are made of. groups: (elements, variables) of every vtree node with something
-    to split."""
+    """The sums of one part that its scores are made of. groups: (elements, variables) of every vtree node that has
+    something to split."""
 
     def __init__(self, part: Part, backend: Backend, criterion: Criterion) -> None:
         circuit = part.circuit
@@ -105,8 +105,8 @@ class _PartScorer:
         self._flows = FeatureMap(EveryPosition(part.view), circuit, elements, backend) if self.groups else None
 
     def sums(self, examples: Array, residual: Array, curvature: Array) -> list[Array]:
-        """Of every group, seven (gain) or six (variance) sums over `examples`: support (n_cells, m, v), flow (n_cells, m),
-        and others with the sets of every cell in front."""
+        """Of every group, seven (gain) or six (variance) sums over `examples`: support (n_cells, m, v), flow
+        (n_cells, m), and others with the sets of every cell in front."""
         if self._flows is None:
             return []
         step = max(1, _FLOW_BYTES // (4 * self._flows.n_rows))
@@ -148,14 +148,15 @@ class _PartScorer:
             spread = xp.reshape(xp.broadcast_to(feature[:, :, None], (n, m, v)), (n, m * v))
             if criterion == "gain":
                 phi = xp.sqrt(phi) if view.root else phi
-                sums = residual @ phi, residual @ feature, curvature @ (phi * phi), curvature @ (phi * spread)
-                sums = *sums, curvature @ (feature * feature)
+                pairs = [(residual, phi), (residual, feature), (curvature, phi * phi), (curvature, phi * spread)]
+                pairs.append((curvature, feature * feature))
             else:
-                square = residual * residual
-                sums = residual @ (phi * spread), residual @ (f * feature)
-                sums = *sums, square @ (phi * spread * spread), square @ (f * feature * feature)
-            sums = tuple(xp.reshape(a, (-1, m, v)) if i in _BY_PAIR[criterion] else a for i, a in enumerate(sums))
-            per_cell.append((*weights, *sums))
+                square, phi = residual * residual, phi * spread
+                pairs = [(residual, phi), (residual, f * feature), (square, phi * spread)]
+                pairs.append((square, f * feature * feature))
+            sums = [signal @ values for signal, values in pairs]
+            by_pair = [xp.reshape(a, (-1, m, v)) if i in _BY_PAIR[criterion] else a for i, a in enumerate(sums)]
+            per_cell.append([*weights, *by_pair])
         return [xp.concat(arrays, axis=0) for arrays in zip(*per_cell, strict=True)]
 
     def best(
@@ -205,9 +206,7 @@ def _is_free(circuit: Circuit, elements: NDArray[np.int64], variables: NDArray[n
     return free
 
 
-def _gain_sums(
-    xp: Array, flow: Array, x: Array, residual: Array, curvature: Array
-) -> tuple[Array, ...]:
+def _gain_sums(xp: Array, flow: Array, x: Array, residual: Array, curvature: Array) -> tuple[Array, ...]:
     """Sums f x (m, v) and f (m,); then per class G (k, m, v), G0 (k, m), H (k, m, v), C (k, m, v), D (k, m)."""
     first = residual[:, None, :] * flow
     second = curvature[:, None, :] * (flow * flow)
@@ -232,14 +231,19 @@ def _gain(sums: list[NDArray[np.float64]], l2: float) -> NDArray[np.float64]:
     return np.asarray((numerator / np.maximum(H - C * C / np.maximum(D, floor) + l2, floor)).sum(axis=0))
 
 
-def _variance_sums(
-    xp: Array, flow: Array, x: Array, residual: Array, curvature: Array
-) -> tuple[Array, ...]:
+def _variance_sums(xp: Array, flow: Array, x: Array, residual: Array, curvature: Array) -> tuple[Array, ...]:
     """Sums f x (m, v) and f (m,); then per class, with g = r f, of f x g, f g, f x g^2, f g^2: (k, m, v), (k, m) .."""
     derivative = residual[:, None, :] * flow
     first = derivative * flow
     second = first * derivative
-    return (flow @ x)[None, ...], xp.sum(flow, axis=1)[None, :], first @ x, xp.sum(first, axis=2), second @ x, xp.sum(second, axis=2)
+    return (
+        (flow @ x)[None, ...],
+        xp.sum(flow, axis=1)[None, :],
+        first @ x,
+        xp.sum(first, axis=2),
+        second @ x,
+        xp.sum(second, axis=2),
+    )
 
 
 def _variance(
@@ -253,6 +257,8 @@ def _variance(
         return np.asarray((two - one * one / np.maximum(weight, floor)[:, None]).sum(axis=1))
 
     rest = flow[:, :, None] - support
-    within = scatter(support, first_x, second_x) + scatter(rest, first[..., None] - first_x, second[..., None] - second_x)
+    within = scatter(support, first_x, second_x) + scatter(
+        rest, first[..., None] - first_x, second[..., None] - second_x
+    )
     before = scatter(flow, first, second)[..., None]
     return np.asarray(((before - within) / np.maximum(flow, floor)[..., None]).sum(axis=0))

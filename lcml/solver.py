@@ -2,8 +2,8 @@
 
 Under one-vs-rest the loss is a sum of one convex loss per weight set, which share nothing but the passes over the data:
 every set has its own curvature pairs and its own step, and a pass evaluates the trial points of all of them at once.
-Under the softmax there is one loss. Steps are taken in u = sqrt(d) theta with d a bound of the Hessian's diagonal at the
-start: features that rarely flow get steps as large as their curvature allows. Source of the direction: Nocedal &
+Under the softmax there is one loss. Steps are taken in u = sqrt(d) theta with d a bound of the Hessian's diagonal at
+the start: features that rarely flow get steps as large as their curvature allows. Source of the direction: Nocedal &
 Wright, Numerical Optimization, Algorithm 7.4; steps are halved or less until the loss falls enough (Armijo).
 """
 

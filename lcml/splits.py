@@ -23,7 +23,7 @@ MAX_DEPTH = 64
 
 @dataclass(frozen=True)
 class Split:
-    """Split element `element` of a circuit on variable `variable`; `part`: which circuit of a model that has several."""
+    """Split element `element` of a circuit on variable `variable`; part: which circuit, where a model has several."""
 
     element: int
     variable: int

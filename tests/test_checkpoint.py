@@ -46,9 +46,7 @@ def checkpoint() -> Checkpoint:
     history = tuple(tuple(choice.split for choice in splits) for splits in LOG)
     best = Best(2, 0.1, parameters(1), 0.9, Quality(1 / 3, 2 / 3, 1e-7))
     state = FitState(history, parameters(0), best, stale_rounds=1, seconds=1.25)
-    return Checkpoint(
-        CONFIG, "ab" * 32, PLACES, "a name", "run", state, LOG, (RECORD, replace(RECORD, round=2))
-    )
+    return Checkpoint(CONFIG, "ab" * 32, PLACES, "a name", "run", state, LOG, (RECORD, replace(RECORD, round=2)))
 
 
 def test_a_round_trip_is_exact_to_the_bit(tmp_path: Path) -> None:

@@ -113,7 +113,7 @@ def test_parts_grow_side_by_side(backend: Backend, precision: FeaturePrecision) 
 
 def test_products_with_kept_features() -> None:
     circuit = grown(vtrees.balanced(40), seed=0, rounds=30, per_round=20)
-    part = Part(IdentityView(40), circuit)
+    part = Part.full(IdentityView(40), circuit)
     assert part.n_features > 2048  # more than a block
     q = examples(40, 30, seed=0)
     generator = np.random.default_rng(0)

@@ -162,7 +162,9 @@ def test_planted_rule_is_learned() -> None:
     q = generator.integers(0, 2, (500, 6)).astype(float)
     labels = ((q[:, 0] * q[:, 3] + q[:, 5]) > 0).astype(np.int64)
     train, valid = EncodedSet(q[:400], labels[:400]), EncodedSet(q[400:], labels[400:])
-    fresh = Learner(whole(vtrees.balanced(6)), train, valid, 2, dataclasses.replace(SETTINGS, l2=1e-5, l2_path=(1e-5,)), NUMPY)
+    fresh = Learner(
+        whole(vtrees.balanced(6)), train, valid, 2, dataclasses.replace(SETTINGS, l2=1e-5, l2_path=(1e-5,)), NUMPY
+    )
     assert finished(fresh).best.valid.accuracy == 1.0
 
 

@@ -282,7 +282,9 @@ def test_a_circuit_that_is_no_tautology_round_trips(tmp_path: Path) -> None:
     circuit = Circuit(
         balanced(2), np.array([2], np.int32), np.array([0, 2]), np.array([0, 2], np.int32), np.array([1, 3], np.int32)
     )
-    model = LogisticCircuit.flat(circuit, ScaleEncoder(np.zeros(2), np.ones(2)), (0, 1), np.ones((1, 2)), None, np.zeros(1))
+    model = LogisticCircuit.flat(
+        circuit, ScaleEncoder(np.zeros(2), np.ones(2)), (0, 1), np.ones((1, 2)), None, np.zeros(1)
+    )
     save_model(model, tmp_path / "m.lcml")
     assert_same_model(load_model(tmp_path / "m.lcml"), model)
 

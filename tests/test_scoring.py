@@ -181,7 +181,7 @@ def test_scores_of_windows_match_their_formulas(criterion: Criterion, root: bool
     # every candidate of every cell by plain loops: pool f x first, take the square root, only then square
     view = WindowView((1, 3, 5), (2, 3), grid=(2, 1), root=root)
     circuit = grown(window_vtree(view), seed=1, rounds=1)
-    part = Part(view, circuit)
+    part = Part.full(view, circuit)
     generator = np.random.default_rng(2)
     q, labels = examples(15, 12, seed=3), generator.integers(0, 3, 12)
     objective = Objective(FeatureStore([part], q, NUMPY, precision="float64"), labels, 3, l2=0.01)

@@ -88,7 +88,7 @@ def grown(vtree: Vtree, seed: int, rounds: int, per_round: int = 3, depth: int =
 
 def whole(circuit: Circuit) -> Part:
     """The part that sees every variable and gives every literal and element weights."""
-    return Part(IdentityView(circuit.n_variables), circuit)
+    return Part.full(IdentityView(circuit.n_variables), circuit)
 
 
 def independent(circuit: Circuit) -> Part:

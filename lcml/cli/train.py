@@ -154,7 +154,10 @@ def train(
         BackendName, typer.Option(help="auto: cupy where a CUDA device answers.", rich_help_panel=_MACHINE)
     ] = _RUN.backend,
     precision: Annotated[
-        FeaturePrecision, typer.Option(help="Of features kept: 16-bit fixed point computed with in float32, or floats.", rich_help_panel=_MACHINE)
+        FeaturePrecision,
+        typer.Option(
+            help="Of features kept: 16-bit fixed point computed with in float32, or floats.", rich_help_panel=_MACHINE
+        ),
     ] = _LEARN.precision,
     memory_budget: Annotated[
         int | None,

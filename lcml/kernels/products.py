@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 _LANES = 128
 
 
-@njit(nogil=True, fastmath=True, cache=True)  # type: ignore[untyped-decorator]  # numba has no types
+@njit(nogil=True, fastmath=True, cache=True)
 def product_features(
     examples: NDArray[Any],
     index: NDArray[np.int32],
@@ -109,7 +109,7 @@ def product_features(
                     out[row, first + lane] = total[w, lane] * levels + half
 
 
-@njit(nogil=True, inline="always")  # type: ignore[untyped-decorator]
+@njit(nogil=True, inline="always")
 def _row(literal: int, index: NDArray[np.int32], position: int, n_variables: int, n_inputs: int) -> int:
     """The row of a literal of the circuit among the inputs and their complements."""
     if literal < n_variables:
@@ -117,7 +117,7 @@ def _row(literal: int, index: NDArray[np.int32], position: int, n_variables: int
     return n_inputs + 1 + index[position, literal - n_variables]  # type: ignore[no-any-return]
 
 
-@njit(nogil=True, fastmath=True, cache=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True, fastmath=True, cache=True)
 def widen(values: NDArray[np.uint16], scale: float, out: NDArray[np.float32]) -> None:
     """out = values * scale."""
     factor = np.float32(scale)

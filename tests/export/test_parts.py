@@ -45,8 +45,8 @@ def image_model(seed: int = 0, rounds: int = 6) -> LogisticCircuit:
         WindowView(shape, (3, 3), padding=(1, 1), grid=(2, 3), root=True),
         WindowView(shape, (2, 2), stride=(2, 1), grid=(1, 2), channels=(1,)),
     ]
-    parts = [Part(view, grown(window_vtree(view), seed, rounds)) for view in views]
-    parts.append(Part(IdentityView(72), grown(vtrees.balanced(72), seed, rounds)))
+    parts = [Part.full(view, grown(window_vtree(view), seed, rounds)) for view in views]
+    parts.append(Part.full(IdentityView(72), grown(vtrees.balanced(72), seed, rounds)))
     return weighted_model(parts, encoder, (0, 1, 2), "sigmoid", np.random.default_rng(seed))
 
 
@@ -95,6 +95,18 @@ def test_the_self_check_passes(tmp_path: Path, model: LogisticCircuit, profile: 
     assert metadata["lcml.n_elements"] == str(sum(part.circuit.n_elements for part in model.parts))
 
 
+@pytest.mark.parametrize("profile", PROFILES)
+def test_roots_of_flows_that_are_zero_are_zero(tmp_path: Path, profile: Any) -> None:
+    # On Boolean images nearly all flows are 0, and a rounding error of 1e-8 there would have a root of 1e-4.
+    view = WindowView((1, 6, 6), (4, 4), grid=(3, 3), root=True)
+    part = Part(view, grown(window_vtree(view), 1, rounds=8))
+    encoder = ScaleEncoder(np.zeros(36), np.ones(36))
+    model = weighted_model([part], encoder, (0, 1, 2), "sigmoid", np.random.default_rng(0))
+    export_model(model, tmp_path / "model.onnx", profile=profile, logits=True, self_check=False)
+    x = np.random.default_rng(0).integers(0, 2, (50, 36)).astype(np.float32)
+    assert_agrees(model, run_onnxruntime(tmp_path / "model.onnx", x), x, atol=2e-5)
+
+
 def test_portable_has_no_control_flow(tmp_path: Path, model: LogisticCircuit) -> None:
     export_model(model, tmp_path / "model.onnx", profile="portable", self_check=False)
     graph = onnx.load(tmp_path / "model.onnx").graph
@@ -124,7 +136,7 @@ def test_circuits_that_are_no_products_go_through_the_passes(
     n = circuit.n_variables
     view = WindowView((1, 1, n + 3), (1, n), grid=(1, 2), root=root)
     encoder = ScaleEncoder(np.zeros(n + 3), np.ones(n + 3))
-    model = weighted_model([Part(view, circuit)], encoder, (0, 1, 2), "softmax", np.random.default_rng(0))
+    model = weighted_model([Part.full(view, circuit)], encoder, (0, 1, 2), "softmax", np.random.default_rng(0))
     export_model(model, tmp_path / "model.onnx", profile=profile, logits=True, self_check=False)
     x = np.random.default_rng(1).uniform(0.1, 0.9, (20, n + 3)).astype(np.float32)
     assert_agrees(model, run_onnxruntime(tmp_path / "model.onnx", x), x)
@@ -152,7 +164,7 @@ def test_the_sidecar_names_part_cell_and_condition(tmp_path: Path) -> None:
     view = WindowView(encoder.output_shape, (1, 2), grid=(2, 1), channels=(1,))
     circuit = initial_circuit(vtrees.balanced(2))
     marks = np.isin(np.arange(8), [0, 5])
-    whole = Part(IdentityView(8), initial_circuit(vtrees.balanced(8)))
+    whole = Part.full(IdentityView(8), initial_circuit(vtrees.balanced(8)))
     marks_of_whole = np.arange(len(whole.weighted)) == 7
     parts = [Part(view, circuit, marks), dataclasses.replace(whole, weighted=marks_of_whole)]
     model = weighted_model(parts, encoder, ("no", "yes"), "sigmoid", np.random.default_rng(0))
