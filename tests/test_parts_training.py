@@ -18,10 +18,12 @@ from lcml.encoder import EncodedRows, ScaleEncoder
 from lcml.errors import LcmlError, SettingsError
 from lcml.formats import load_model
 from lcml.model import LogisticCircuit
+from lcml.parts import Part
 from lcml.preparation import distorted, prepare
 from lcml.records import RoundRecord
 from lcml.settings import LearnSettings
 from lcml.specs import parse_augment
+from lcml.training import make_learner
 from lcml.views import IdentityView, WindowView
 from tests.test_training import Recorder, trained
 
@@ -42,8 +44,8 @@ def _in_a_new_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 def weights(model: LogisticCircuit) -> bytes:
     circuits = (part.circuit for part in model.parts)
     structure = [array for c in circuits for array in (c.or_start, c.elem_prime, c.elem_sub)]
-    structure += [part.weighted for part in model.parts]
-    return b"".join(array.tobytes() for array in (*structure, model.weights, model.bias))
+    arrays = (*structure, *(part.weighted for part in model.parts), model.weights, model.bias)
+    return b"".join(np.asarray(array).tobytes() for array in arrays)
 
 
 def test_every_checkpoint_of_several_parts_resumes_to_the_same_model() -> None:
@@ -89,9 +91,7 @@ def test_the_record_of_several_parts() -> None:
         assert line["feature"] == f"part {line['part']}: {name}[{row},{column}]"
 
 
-def initial_parts() -> tuple[object, ...]:
-    from lcml.training import make_learner
-
+def initial_parts() -> tuple[Part, ...]:
     return make_learner(prepare(CONFIG)).initial
 
 
