@@ -1,20 +1,28 @@
-"""Where arrays live: one switch between numpy (CPU) and cupy (CUDA).
+"""Where arrays live: one switch between numpy and numba (CPU) and cupy (CUDA).
 
 Code on the way of a mini-batch takes a `Backend` and uses `backend.xp` for everything the two libraries share. What
 they do not share, and what must be fast, is a method here, with one implementation per backend.
 """
 
+import math
 import os
+import sys
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Literal, TypeVar
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lcml.errors import MissingDependencyError, SettingsError
+
+if TYPE_CHECKING:
+    from lcml.products import ProductProgram
+    from lcml.views import View
 
 Array = Any
 """An array of the backend in use: numpy.ndarray or cupy.ndarray."""
@@ -22,10 +30,11 @@ Array = Any
 _In = TypeVar("_In")
 _Out = TypeVar("_Out")
 
-BackendName = Literal["auto", "numpy", "cupy"]
+BackendName = Literal["auto", "numpy", "numba", "cupy"]
 Precision = Literal["float32", "float64"]
+FeaturePrecision = Literal["fixed16", "float32", "float64"]
 
-_CPU_CHUNK, _GPU_CHUNK = 1024, 16384
+_CPU_CHUNK, _GPU_CHUNK = 512, 16384
 _HOST_SHARE, _DEVICE_SHARE = 0.6, 0.7
 
 
@@ -45,6 +54,21 @@ class Backend(ABC):
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
         """An array on this backend's device whose values are not set."""
         return self.xp.empty(shape, dtype=dtype)
+
+    def copy(self, values: Array) -> Array:
+        """`values` once more, in rows one after the other."""
+        return self.xp.asarray(values, copy=True, order="C")
+
+    def put(self, out: Array, rows: NDArray[np.integer], values: Array) -> None:
+        """out[rows] = values."""
+        out[self.asarray(rows)] = values
+
+    def widen(self, values: Array, scale: float) -> Array:
+        """values * scale as float32; the result may be overwritten by the next call of the same thread."""
+        return self.xp.astype(values, self.xp.float32) * scale
+
+    product_features: Callable[..., None] | None = None
+    """A fused kernel, or None: (view, program, examples, rows, levels, out), see lcml.kernels.products."""
 
     @abstractmethod
     def to_host(self, values: Array) -> NDArray[Any]:
@@ -83,6 +107,7 @@ class NumpyBackend(Backend):
         from threadpoolctl import ThreadpoolController
 
         self._blas = ThreadpoolController()
+        self._local = threading.local()
         self._n_threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
     def asarray(self, values: Any, dtype: Any = None) -> Array:
@@ -90,6 +115,17 @@ class NumpyBackend(Backend):
 
     def to_host(self, values: Array) -> NDArray[Any]:
         return np.asarray(values)
+
+    def widen(self, values: Array, scale: float) -> Array:
+        return np.multiply(values, np.float32(scale), out=self._scratch(values.shape), casting="unsafe")
+
+    def _scratch(self, shape: tuple[int, ...]) -> NDArray[np.float32]:
+        """An array that this thread uses again and again."""
+        size = math.prod(shape)
+        buffer: NDArray[np.float32] | None = getattr(self._local, "buffer", None)
+        if buffer is None or buffer.size < size:
+            buffer = self._local.buffer = np.empty(size, dtype=np.float32)
+        return buffer[:size].reshape(shape)
 
     def segment_sum(self, rows: Array, offsets: Array) -> Array:
         return np.add.reduceat(rows, offsets[:-1], axis=0) if len(offsets) > 1 else rows[:0]
@@ -107,6 +143,44 @@ class NumpyBackend(Backend):
 
     def memory_budget(self) -> int:
         return int(_HOST_SHARE * _available_host_memory())
+
+
+class NumbaBackend(NumpyBackend):
+    """numpy, with kernels compiled by numba where they are faster. Compiled code is kept for the next process."""
+
+    name = "numba"
+
+    def __init__(self) -> None:
+        super().__init__()
+        try:
+            from lcml.kernels import products
+        except ImportError as error:
+            raise MissingDependencyError("numba", "fast", "the numba backend") from error
+        self._products = products
+
+    def widen(self, values: Array, scale: float) -> Array:
+        out = self._scratch(values.shape)
+        self._products.widen(values, scale, out)
+        return out
+
+    def product_features(
+        self, view: "View", program: "ProductProgram", examples: Array, rows: Array, levels: int, out: Array
+    ) -> None:
+        self._products.product_features(
+            np.ascontiguousarray(examples),
+            view.index,
+            view.cell_start,
+            program.wire_start,
+            program.wires,
+            program.slot_start,
+            program.factor_start,
+            program.factors,
+            program.wanted,
+            np.asarray(rows, dtype=np.int32),
+            view.root,
+            float(levels),
+            out,
+        )
 
 
 class CupyBackend(Backend):
@@ -157,20 +231,38 @@ class CupyBackend(Backend):
 
 
 def get_backend(name: BackendName = "auto") -> Backend:
-    """The backend called `name`; `auto` is cupy where a CUDA device answers, else numpy.
+    """The backend called `name`; `auto` is cupy where a CUDA device answers, else numba where installed, else numpy.
 
-    Raises SettingsError for an unknown name or cupy without a device, MissingDependencyError for cupy not installed.
+    Raises SettingsError for an unknown name or cupy without a device, MissingDependencyError for one not installed.
     """
     if name == "auto":
-        return CupyBackend() if cuda_is_available() else NumpyBackend()
+        if cuda_is_available():
+            return CupyBackend()
+        try:
+            return NumbaBackend()
+        except MissingDependencyError as error:
+            _notice_once(f"using the slower numpy backend: {error}")
+            return NumpyBackend()
     if name == "numpy":
         return NumpyBackend()
+    if name == "numba":
+        return NumbaBackend()
     if name == "cupy":
         if not cuda_is_available():
             _import_cupy()
             raise SettingsError("backend cupy: no CUDA device answers; use --backend numpy")
         return CupyBackend()
-    raise SettingsError(f"unknown backend {name!r}: expected auto, numpy or cupy")
+    raise SettingsError(f"unknown backend {name!r}: expected auto, numpy, numba or cupy")
+
+
+@cache
+def _notice_once(text: str) -> None:
+    print(f"lcml: {text}", file=sys.stderr)
+
+
+def evaluation_precision(kept: FeaturePrecision) -> Precision:
+    """What is computed with where features are kept so."""
+    return "float64" if kept == "float64" else "float32"
 
 
 def cuda_is_available() -> bool:

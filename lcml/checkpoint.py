@@ -19,29 +19,32 @@ from lcml.errors import FormatError, LcmlError
 from lcml.formats.container import Arrays, read_container, write_container
 from lcml.learner import Best, FitState
 from lcml.metrics import Quality
-from lcml.objective import Parameters
+from lcml.parameters import Parameters
 from lcml.records import RoundRecord, SplitLog
 from lcml.selection import ChosenSplit
 from lcml.splits import Split
+from lcml.views import View, view_from_dict
 from lcml.vtree import Vtree
 
 CHECKPOINT_KIND = "lcml checkpoint"
-CHECKPOINT_VERSION = 1
+CHECKPOINT_VERSION = 2
 
-_SPLIT_TYPES = {"element": np.int32, "variable": np.int32, "score": np.float64, "added": np.int32}
+_VTREE_ARRAYS = ("left", "right", "variable")
+_SPLIT_TYPES = {"part": np.int32, "element": np.int32, "variable": np.int32, "score": np.float64, "added": np.int32}
 
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
     """Where a training stands.
 
-    fingerprint: of the data; run_id: in the tracking store, None while it has none; state: None before the first fit;
-    log: the splits of every round of state.history, with their scores; rounds: the figures of every fit so far.
+    fingerprint: of the data; places: the view and vtree of every part; run_id: in the tracking store, None while it has
+    none; state: None before the first fit; log: the splits of every round of state.history, with their scores; rounds:
+    the figures of every fit so far.
     """
 
     config: TrainConfig
     fingerprint: str
-    vtree: Vtree
+    places: tuple[tuple[View, Vtree], ...]
     run_name: str
     run_id: str | None = None
     state: FitState | None = None
@@ -59,15 +62,21 @@ def save_checkpoint(checkpoint: Checkpoint, path: str | Path) -> None:
         "run_id": checkpoint.run_id,
         "rounds": [dataclasses.asdict(record) for record in checkpoint.rounds],
         "state": None if state is None else _state_content(state),
+        "views": [view.as_dict() for view, _ in checkpoint.places],
     }
-    vtree, choices = checkpoint.vtree, [choice for splits in checkpoint.log for choice in splits]
+    choices = [choice for splits in checkpoint.log for choice in splits]
     columns = {
+        "part": [choice.split.part for choice in choices],
         "element": [choice.split.element for choice in choices],
         "variable": [choice.split.variable for choice in choices],
         "score": [choice.score for choice in choices],
         "added": [choice.added for choice in choices],
     }
-    arrays: dict[str, NDArray[Any]] = {f"vtree/{name}": getattr(vtree, name) for name in ("left", "right", "variable")}
+    arrays: dict[str, NDArray[Any]] = {
+        f"{number}/vtree/{name}": getattr(vtree, name)
+        for number, (_, vtree) in enumerate(checkpoint.places)
+        for name in _VTREE_ARRAYS
+    }
     arrays |= {f"splits/{name}": np.array(values, _SPLIT_TYPES[name]) for name, values in columns.items()}
     arrays["splits/start"] = np.cumsum([0, *map(len, checkpoint.log)], dtype=np.int32)
     if state is not None:
@@ -93,15 +102,18 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
 def _checkpoint(content: Mapping[str, Any], arrays: Arrays) -> Checkpoint:
     columns = [arrays[f"splits/{name}"].tolist() for name in _SPLIT_TYPES]
     choices = [
-        ChosenSplit(Split(element, variable), score, added)
-        for element, variable, score, added in zip(*columns, strict=True)
+        ChosenSplit(Split(element, variable, part), score, added)
+        for part, element, variable, score, added in zip(*columns, strict=True)
     ]
     start = arrays["splits/start"].tolist()
     log = tuple(tuple(choices[first:stop]) for first, stop in pairwise(start))
     return Checkpoint(
         config=TrainConfig().with_options(content["config"]),
         fingerprint=content["fingerprint"],
-        vtree=Vtree(*(arrays[f"vtree/{name}"] for name in ("left", "right", "variable"))),
+        places=tuple(
+            (view_from_dict(view), Vtree(*(arrays[f"{number}/vtree/{name}"] for name in _VTREE_ARRAYS)))
+            for number, view in enumerate(content["views"])
+        ),
         run_name=content["run_name"],
         run_id=content["run_id"],
         state=None if content["state"] is None else _state(content["state"], arrays, log),

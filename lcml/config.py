@@ -10,10 +10,13 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
+from lcml.augmentation import Augmentation
 from lcml.backend import BackendName
+from lcml.channels import check_channels
 from lcml.encoder import EncoderKind
 from lcml.errors import SettingsError
 from lcml.settings import LearnSettings
+from lcml.specs import Shape, ViewSpec, parse_augment, parse_shape, parse_view
 
 PLACES = ("data_dir", "output", "checkpoint_dir", "export", "no_tracking", "tracking_uri", "experiment", "run_name")
 """Options that say where data and results are, on this machine or another, and nothing about the model."""
@@ -26,7 +29,10 @@ class TrainConfig:
     """A training run. Raises SettingsError for a value out of range or options that contradict each other.
 
     data, target, data_dir, train_fraction, valid_fraction, test_fraction: as lcml.data.load_splits takes them
-    encoder, divisor: as lcml.encoder.fit_encoder takes them
+    image_shape: "ROWSxCOLUMNS" or "CHANNELSxROWSxCOLUMNS" of the features, None for what the data know of it
+    encoder, divisor: as lcml.encoder.fit_encoder takes them; channels: made of its images, see lcml.channels
+    augment: how training images are distorted, view: what every part of the model reads, see lcml.specs; without views
+    the whole example
     vtree: `auto` is grid for images, mutual-information for up to a few hundred variables, else balanced; vtree_offset
     (rows, columns) shifts the pairing of the grid
     output: the model file, None for NAME.lcml in the working directory; checkpoint_dir: None for checkpoints/ beside it
@@ -42,6 +48,10 @@ class TrainConfig:
     test_fraction: float = 0.2
     encoder: EncoderKind = "scale"
     divisor: float | None = None
+    image_shape: str | None = None
+    channels: tuple[str, ...] = ()
+    augment: str | None = None
+    view: tuple[str, ...] = ()
     vtree: VtreeKind = "auto"
     vtree_offset: tuple[int, int] = (0, 0)
     backend: BackendName = "auto"
@@ -68,9 +78,31 @@ class TrainConfig:
             raise SettingsError(f"vtree_offset belongs to the vtree grid, found vtree {self.vtree}; leave one out")
         if min(self.vtree_offset) < 0:
             raise SettingsError(f"vtree_offset: expected rows and columns of at least 0, found {self.vtree_offset}")
+        check_channels(self.channels)
+        _ = self.shape, self.augmentation  # so that what is wrong with them is said now
+        if (self.vtree != "auto" or self.vtree_offset != (0, 0)) and not any(view.takes_vtree for view in self.views):
+            raise SettingsError(
+                f"vtree and vtree_offset are for the view 'whole', found the views {list(self.view)}; leave them out, "
+                "and shift a window's vtree as in 'window=7,offset=1'"
+            )
         named = [name for name in ("tracking_uri", "experiment", "run_name") if getattr(self, name) is not None]
         if self.no_tracking and named:
             raise SettingsError(f"no_tracking and {named[0]} contradict each other; leave one out")
+
+    @property
+    def views(self) -> tuple[ViewSpec, ...]:
+        """What the parts of the model read."""
+        return tuple(map(parse_view, self.view or ("whole",)))
+
+    @property
+    def augmentation(self) -> Augmentation | None:
+        """How training images are distorted, if they are."""
+        return None if self.augment is None else parse_augment(self.augment)
+
+    @property
+    def shape(self) -> Shape | None:
+        """The image shape that was given, channels first."""
+        return None if self.image_shape is None else parse_shape(self.image_shape)
 
     @property
     def model_path(self) -> Path:
@@ -85,7 +117,8 @@ class TrainConfig:
     def as_dict(self) -> dict[str, Any]:
         """Every option by its name, as plain values, tuples as lists."""
         values = {part.name: getattr(self, part.name) for part in fields(self) if part.name != "learn"}
-        return values | {"vtree_offset": list(self.vtree_offset)} | self.learn.as_dict()
+        plain = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+        return plain | self.learn.as_dict()
 
     def with_options(self, options: Mapping[str, Any]) -> "TrainConfig":
         """This configuration with some options changed. Raises SettingsError for an unknown one."""
@@ -106,5 +139,5 @@ class TrainConfig:
 
     def as_toml(self) -> str:
         """The settings that have a value, as a file that `lcml train --config` reads."""
-        values = {name: value for name, value in self.settings().items() if value is not None}
+        values = {name: value for name, value in self.settings().items() if value not in (None, [])}
         return "".join(f"{name} = {json.dumps(value, ensure_ascii=False)}\n" for name, value in values.items())

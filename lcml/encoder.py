@@ -3,25 +3,27 @@
     scale     q = (min(max(x, low), high) - low) / (high - low), per column; a column with low = high gives 0
     boolean   q = 1 where x >= threshold, else 0   (Liang & Van den Broeck 2019, section 5: mean + 0.05 std)
 
-An encoder is part of the model, so that a model always takes raw features.
+An encoder is part of the model, so that a model always takes raw features. `lcml.channels` has the encoder that makes
+several channels of an image, upon one of these two.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, Union
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lcml.errors import DataError, FormatError, SettingsError
+from lcml.rows import Matrix, Rows, check_features, chunks, column_name
+
+if TYPE_CHECKING:
+    from lcml.channels import ChannelEncoder
 
 EncoderKind: TypeAlias = Literal["scale", "boolean", "divide"]
 
 BOOLEAN_STDS = 0.05
 """A pixel is 1 where it is at least this many standard deviations above its mean (the paper's value)."""
-
-CHUNK_BYTES = 1 << 23
-"""Work on so many bytes of float64 at a time: no copy of the whole matrix is made."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,18 +41,16 @@ class ScaleEncoder:
         _freeze(self, "low", "high")
         if self.low.shape != self.high.shape:
             raise DataError(f"low has {self.low.size} columns but high has {self.high.size}; give both one per feature")
-        with np.errstate(over="ignore"):
-            wrong = np.flatnonzero((self.low > self.high) | ~np.isfinite(self.high - self.low))
-        if wrong.size:
-            j = int(wrong[0])
-            raise DataError(
-                f"column {j} cannot be scaled from [{self.low[j]}, {self.high[j]}]: low must not exceed high and "
-                "their difference must be finite; rescale that column"
-            )
+        _check_span(self.low, self.high)
 
     @property
     def n_features(self) -> int:
         return self.low.size
+
+    @property
+    def n_outputs(self) -> int:
+        """Probabilities per example: one per feature."""
+        return self.n_features
 
     def encode(self, x: ArrayLike) -> NDArray[np.float32]:
         """Probabilities (n, d), float32, C-contiguous, of raw features (n, d); DataError as `check_features`."""
@@ -58,7 +58,7 @@ class ScaleEncoder:
         q = np.empty(raw.shape, np.float32)
         span = self.high - self.low
         span[span == 0] = 1
-        for rows in _chunks(raw):
+        for rows in chunks(raw):
             q[rows] = (np.clip(raw[rows].astype(np.float64), self.low, self.high) - self.low) / span
         return q
 
@@ -81,11 +81,16 @@ class BooleanEncoder:
     def n_features(self) -> int:
         return self.threshold.size
 
+    @property
+    def n_outputs(self) -> int:
+        """Probabilities per example: one per feature."""
+        return self.n_features
+
     def encode(self, x: ArrayLike) -> NDArray[np.float32]:
         """0 or 1 (n, d), float32, C-contiguous, of raw features (n, d); DataError as `check_features`."""
         raw = check_features(x, self.n_features)
         q = np.empty(raw.shape, np.float32)
-        for rows in _chunks(raw):
+        for rows in chunks(raw):
             q[rows] = raw[rows].astype(np.float64) >= self.threshold
         return q
 
@@ -94,21 +99,56 @@ class BooleanEncoder:
         return {"threshold": self.threshold}
 
 
-Encoder: TypeAlias = ScaleEncoder | BooleanEncoder
+PlainEncoder: TypeAlias = ScaleEncoder | BooleanEncoder
+"""One probability per raw feature."""
+
+Encoder: TypeAlias = Union[PlainEncoder, "ChannelEncoder"]
 
 
-def fit_encoder(kind: EncoderKind, x: ArrayLike, divisor: float | None = None, *, shared: bool = False) -> Encoder:
-    """The encoder of `kind` for training features x (n, d).
+@dataclass(frozen=True, eq=False)
+class EncodedRows:
+    """Rows in a file, or computed when they are read, as probabilities (n, d), float32, encoded when they are read."""
 
-    scale: low and high are the smallest and largest value of each column, or of the whole matrix where `shared`
-    (images: one range for all pixels). divide: low = 0, high = `divisor` for all columns. boolean: threshold =
-    mean + 0.05 standard deviations of each column.
+    rows: Matrix
+    encoder: Encoder
+    dtype: ClassVar[np.dtype[Any]] = np.dtype(np.float32)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.rows), self.encoder.n_outputs
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, rows: slice | NDArray[np.integer]) -> NDArray[np.float32]:
+        return self.encoder.encode(self.rows[rows])
+
+
+def encoded(encoder: Encoder, x: Matrix) -> NDArray[np.float32] | EncodedRows:
+    """Raw features as probabilities: an array of them, or of rows in a file a view that encodes what is read."""
+    return EncodedRows(x, encoder) if isinstance(x, Rows) else encoder.encode(np.asarray(x))
+
+
+def fit_encoder(
+    kind: EncoderKind,
+    x: Matrix,
+    divisor: float | None = None,
+    *,
+    shared: int = 0,
+    feature_names: Sequence[str] | None = None,
+) -> PlainEncoder:
+    """The encoder of `kind` for training features x (n, d), an array or rows in a file; errors name columns by
+    `feature_names`.
+
+    scale: low and high are the smallest and largest value of each column, or of each of `shared` runs of columns of
+    equal length where that is not 0 (the channels of images: one range for all pixels). divide: low = 0, high =
+    `divisor` for all columns. boolean: threshold = mean + 0.05 standard deviations of each column.
 
     Raises DataError (`check_features`; no rows) and SettingsError (unknown kind; divisor missing, useless or not > 0).
     """
     if (divisor is not None) != (kind == "divide"):
         raise SettingsError(f"a divisor belongs to the encoder 'divide' and to no other; found {kind!r} and {divisor}")
-    raw = check_features(x)
+    raw = check_features(x, feature_names=feature_names)
     n_rows, n_features = raw.shape
     if kind == "divide":
         if divisor is None or not 0 < divisor < np.inf:
@@ -116,22 +156,30 @@ def fit_encoder(kind: EncoderKind, x: ArrayLike, divisor: float | None = None, *
         return ScaleEncoder(np.zeros(n_features), np.full(n_features, float(divisor)))
     if n_rows == 0:
         raise DataError("an encoder cannot be fitted on no rows; give at least one training example")
-    low, high = raw.min(axis=0).astype(np.float64), raw.max(axis=0).astype(np.float64)
+    extremes = [(part.min(axis=0), part.max(axis=0)) for part in (raw[rows] for rows in chunks(raw))]
+    low = np.min([least for least, _ in extremes], axis=0).astype(np.float64)
+    high = np.max([most for _, most in extremes], axis=0).astype(np.float64)
     if kind == "scale":
+        _check_span(low, high, feature_names)
         if shared:
-            low, high = np.full(n_features, low.min()), np.full(n_features, high.max())
+            width = n_features // shared
+            low = np.repeat(low.reshape(-1, width).min(axis=1), width)
+            high = np.repeat(high.reshape(-1, width).max(axis=1), width)
         return ScaleEncoder(low, high)
     if kind == "boolean":
         with np.errstate(over="ignore", invalid="ignore"):
             # Clipped, because rounding can move the mean of a constant column off the constant.
-            mean = np.clip(raw.mean(axis=0, dtype=np.float64), low, high)
-            squares = sum(np.square(raw[rows] - mean).sum(axis=0) for rows in _chunks(raw))
-            return BooleanEncoder(mean + BOOLEAN_STDS * np.sqrt(squares / n_rows))
+            mean = sum(raw[rows].sum(axis=0, dtype=np.float64) for rows in chunks(raw)) / n_rows
+            mean = np.clip(mean, low, high)
+            squares = sum(np.square(raw[rows] - mean).sum(axis=0) for rows in chunks(raw))
+            threshold = mean + BOOLEAN_STDS * np.sqrt(squares / n_rows)
+        _check_finite("threshold", threshold, feature_names)
+        return BooleanEncoder(threshold)
     raise SettingsError(f"unknown encoder {kind!r}; choose scale, boolean or divide")
 
 
-def encoder_from_arrays(kind: str, arrays: Mapping[str, ArrayLike]) -> Encoder:
-    """The encoder whose `kind` and `arrays()` these are; FormatError where they describe none."""
+def encoder_from_arrays(kind: str, arrays: Mapping[str, ArrayLike]) -> PlainEncoder:
+    """The plain encoder whose `kind` and `arrays()` these are; FormatError where they describe none."""
     wanted = {"scale": {"low", "high"}, "boolean": {"threshold"}}.get(kind)
     if wanted is None or set(arrays) != wanted:
         raise FormatError(
@@ -145,54 +193,34 @@ def encoder_from_arrays(kind: str, arrays: Mapping[str, ArrayLike]) -> Encoder:
         raise FormatError(f"encoder {kind!r}: {error}") from error
 
 
-def check_features(
-    x: ArrayLike, n_features: int | None = None, feature_names: Sequence[str] | None = None
-) -> NDArray[Any]:
-    """x as a numeric array (n, d) of finite values, not copied where it is one already.
-
-    Raises DataError where x is not numeric, not two-dimensional, not `n_features` wide, or holds NaN or infinity
-    (row and column counted from 0, and the column's name where `feature_names` gives it).
-    """
-    try:
-        raw = np.asarray(x)
-    except ValueError as error:
-        raise DataError(f"features must be a matrix of numbers, one row per example: {error}") from error
-    if raw.dtype.kind not in "buif":
+def _check_span(
+    low: NDArray[np.float64], high: NDArray[np.float64], feature_names: Sequence[str] | None = None
+) -> None:
+    with np.errstate(over="ignore"):
+        wrong = np.flatnonzero((low > high) | ~np.isfinite(high - low))
+    if wrong.size:
+        j = int(wrong[0])
         raise DataError(
-            f"features must be numbers; found an array of type {raw.dtype}: encode text as numbers or drop it"
+            f"{column_name(j, feature_names)} cannot be scaled from [{low[j]}, {high[j]}]: low must not exceed high "
+            "and their difference must be finite; rescale that column"
         )
-    if raw.ndim != 2:
+
+
+def _check_finite(name: str, values: NDArray[np.float64], feature_names: Sequence[str] | None = None) -> None:
+    wrong = np.flatnonzero(~np.isfinite(values))
+    if wrong.size:
         raise DataError(
-            f"features must be a matrix (n, d), one row per example; found shape {raw.shape}: "
-            "reshape a single example to (1, d), an image to a row"
+            f"{column_name(int(wrong[0]), feature_names)} has the {name} {values[wrong[0]]}; expected a finite number: "
+            "rescale that column"
         )
-    if n_features is not None and raw.shape[1] != n_features:
-        raise DataError(
-            f"expected {n_features} features per example, found {raw.shape[1]}; give the columns trained on, in order"
-        )
-    if raw.dtype.kind == "f":
-        for rows in _chunks(raw):
-            finite = np.isfinite(raw[rows])
-            if not finite.all():
-                i, j = np.argwhere(~finite)[0]
-                name = f" ({feature_names[j]!r})" if feature_names is not None else ""
-                raise DataError(
-                    f"row {rows.start + i}, column {j}{name} is {raw[rows][i, j]}; features must be finite: "
-                    "fill in or drop it (rows and columns count from 0)"
-                )
-    return raw
 
 
-def _chunks(x: NDArray[Any]) -> Iterator[slice]:
-    step = max(1, CHUNK_BYTES // (8 * max(1, x.shape[1])))
-    return (slice(start, start + step) for start in range(0, len(x), step))
-
-
-def _freeze(encoder: Encoder, *names: str) -> None:
+def _freeze(encoder: PlainEncoder, *names: str) -> None:
     """Replace the named fields by read-only float64 copies, one finite value per column."""
     for name in names:
         array = np.array(getattr(encoder, name), np.float64)
-        if array.ndim != 1 or not np.isfinite(array).all():
-            raise DataError(f"{name} must hold one finite number per feature; found {array}: rescale the data")
+        if array.ndim != 1:
+            raise DataError(f"{name} must hold one finite number per feature; found shape {array.shape}")
+        _check_finite(name, array)
         array.setflags(write=False)
         object.__setattr__(encoder, name, array)

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
+from functools import partial
 from importlib.metadata import version
 from typing import Any, Self
 
@@ -12,16 +13,18 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from lcml import __version__
-from lcml.backend import BackendName, Precision, get_backend
+from lcml.backend import BackendName, FeaturePrecision, get_backend
 from lcml.config import VtreeKind
+from lcml.data import Examples
 from lcml.data.stratify import apportion, draw
-from lcml.encoder import EncoderKind, fit_encoder
+from lcml.encoder import EncoderKind
 from lcml.errors import DataError, SettingsError
 from lcml.learner import EncodedSet, Learner
 from lcml.model import FloatArray, Link, LogisticCircuit, predicted_codes, probabilities
-from lcml.preparation import choose_vtree
+from lcml.preparation import check_shape, choose_places, choose_vtree, distorted, encoded_shape, make_encoder
 from lcml.scoring import Criterion
 from lcml.settings import LearnSettings, Metric, SolverName
+from lcml.specs import Shape, parse_augment, parse_view
 from lcml.vtree import Vtree
 
 _DEFAULT = LearnSettings()
@@ -33,8 +36,10 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
     """Learns a logistic circuit from dense numeric features (n_examples, n_features) and labels (n_examples,).
 
     encoder, divisor: as `lcml.encoder.fit_encoder` takes them; vtree: a kind, or a `Vtree` over the features;
-    image_shape: (height, width) where the features are the pixels of an image, row by row; valid_fraction: share of
-    each class set aside to choose the model by (0: the training examples choose); backend; all others: `LearnSettings`.
+    image_shape: (height, width), or (channels, height, width), where the features are the pixels of an image, row by
+    row, or with height 1 a sequence; channels, view, augment: as `lcml train` takes them, see `lcml.specs`;
+    valid_fraction: share of each class set aside to choose the model by (0: the training examples choose); backend; all
+    others: `LearnSettings`.
 
     After fit: classes_, n_features_in_, feature_names_in_ (for a data frame), and `model_`, a `LogisticCircuit` over
     the classes as whole numbers or text. Example weights count in fitting and in choosing splits; examples of weight 0
@@ -47,7 +52,10 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         encoder: EncoderKind = "scale",
         divisor: float | None = None,
         vtree: VtreeKind | Vtree = "auto",
-        image_shape: tuple[int, int] | None = None,
+        image_shape: tuple[int, ...] | None = None,
+        channels: Sequence[str] = (),
+        augment: str | None = None,
+        view: Sequence[str] = (),
         valid_fraction: float = _VALID_FRACTION,
         backend: BackendName = "auto",
         link: Link = _DEFAULT.link,
@@ -69,7 +77,7 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         round_iterations: int = _DEFAULT.round_iterations,
         final_iterations: int = _DEFAULT.final_iterations,
         tolerance: float = _DEFAULT.tolerance,
-        precision: Precision = _DEFAULT.precision,
+        precision: FeaturePrecision = _DEFAULT.precision,
         memory_budget: int | None = _DEFAULT.memory_budget,
         seed: int = _DEFAULT.seed,
     ) -> None:
@@ -77,6 +85,9 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         self.divisor = divisor
         self.vtree = vtree
         self.image_shape = image_shape
+        self.channels = channels
+        self.augment = augment
+        self.view = view
         self.valid_fraction = valid_fraction
         self.backend = backend
         self.link = link
@@ -148,28 +159,34 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
     def _learn(self, features: NDArray[Any], codes: NDArray[np.int64], weights: FloatArray | None) -> LogisticCircuit:
         settings = LearnSettings(**{name: getattr(self, name) for name in _SETTINGS})
         rest, aside = self._set_aside(codes)
-        shared = self.image_shape is not None and self.encoder == "scale"
-        encoder = fit_encoder(self.encoder, features[rest], self.divisor, shared=shared)
+        shape = check_shape(self.image_shape, features.shape[1], "X")
+        names = getattr(self, "feature_names_in_", None)
+        encoder = make_encoder(self.encoder, features[rest], self.divisor, shape, self.channels, names)
         train, valid = (EncodedSet(encoder.encode(features[rows]), codes[rows]) for rows in (rest, aside))
-        if weights is not None:
-            train = dataclasses.replace(train, weights=weights[rest])
-        learner = Learner(
-            self._choose_vtree(train), train, valid, len(self.classes_), settings, get_backend(self.backend)
-        )
+        weights = None if weights is None else weights[rest]
+        views = [parse_view(text) for text in self.view or ("whole",)]
+        places = choose_places(views, encoder, shape, partial(self._choose_vtree, encoded_shape(encoder, shape), train))
+        backend = get_backend(self.backend)
+        if self.augment is not None:
+            augmentation, examples = parse_augment(self.augment), Examples(features[rest], codes[rest])
+            budget = backend.memory_budget() if self.memory_budget is None else self.memory_budget * 2**20
+            train = distorted(encoder, examples, shape, augmentation, self.seed, budget)
+            weights = None if weights is None else np.tile(weights, augmentation.copies + 1)
+        train = dataclasses.replace(train, weights=weights)
+        learner = Learner(places, train, valid, len(self.classes_), settings, backend)
         for _report in (*learner.grow(), *learner.refine()):
             pass
-        circuit, best = learner.best()
-        n_literals = circuit.n_literals if settings.literal_weights else 0
+        parts, fitted = learner.best()
         return LogisticCircuit(
-            circuit=circuit,
             encoder=encoder,
+            parts=parts,
             classes=_model_classes(self.classes_),
-            element_weights=best.parameters.weights[:, n_literals:],
-            literal_weights=best.parameters.weights[:, :n_literals] if settings.literal_weights else None,
-            bias=best.parameters.bias,
+            weights=fitted.weights,
+            bias=fitted.bias,
             link=settings.link,
             provenance={
-                "settings": settings.as_dict(),
+                "settings": settings.as_dict()
+                | {"channels": list(self.channels), "augment": self.augment, "view": list(self.view)},
                 "data": {"feature_names": [str(name) for name in getattr(self, "feature_names_in_", ())] or None},
                 "versions": {"lcml": __version__, "scikit-learn": version("scikit-learn")},
             },
@@ -186,17 +203,13 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         rest, aside = draw(codes, n_aside, np.random.default_rng(self.seed))
         return (rest, aside) if len(aside) else (every, every)
 
-    def _choose_vtree(self, train: EncodedSet) -> Vtree:
-        shape, n_features = self.image_shape, train.values.shape[1]
-        if shape is not None and shape[0] * shape[1] != n_features:
-            raise SettingsError(
-                f"image_shape: expected height x width = {n_features}, the number of features, found {shape}"
-            )
+    def _choose_vtree(self, shape: Shape | None, train: EncodedSet) -> Vtree:
+        n_variables = train.values.shape[1]
         if not isinstance(self.vtree, Vtree):
             return choose_vtree(self.vtree, shape, train, seed=self.seed)
-        if self.vtree.n_variables != n_features:
+        if self.vtree.n_variables != n_variables:
             raise SettingsError(
-                f"vtree: expected one over the {n_features} features, found one over {self.vtree.n_variables}"
+                f"vtree: expected one over the {n_variables} variables, found one over {self.vtree.n_variables}"
             )
         return self.vtree
 

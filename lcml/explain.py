@@ -3,21 +3,24 @@
 The features of a circuit are the flows of its literals and elements. For a Boolean example that the circuit admits, a
 flow is 0 or 1: a feature is a condition on the variables, kept here as a set of cases of which at most one applies,
 each case a set of literals that all hold. For an example of probabilities the flow is the probability of the condition.
+Under a view of windows a feature is the flow averaged over the windows of a cell, its square root where the view says
+so; the condition is one on the pixels of a window.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from lcml.backend import NumpyBackend
 from lcml.circuit import Circuit
-from lcml.flows import flows, literal_rows
+from lcml.features import FeatureMap
 from lcml.model import FloatArray, LogisticCircuit, predicted_codes, probabilities
-from lcml.plan import compile_plan
+from lcml.names import variable_names
+from lcml.views import WindowView
 
 Case: TypeAlias = frozenset[int]
 Cases: TypeAlias = frozenset[Case]
@@ -31,7 +34,10 @@ MAX_CASES = 16
 
 @dataclass(frozen=True)
 class Contribution:
-    """What all features under one condition add to the logit: contribution = flow * weight."""
+    """What all features under one condition add to the logit: contribution = flow * weight.
+
+    flow: of a part with windows, the feature: the mean over the cell's windows, or its square root.
+    """
 
     condition: str
     flow: float
@@ -69,40 +75,61 @@ def conditions(circuit: Circuit, names: Sequence[str]) -> tuple[str, ...]:
     return tuple(in_words(circuit, cases, names) for cases in feature_cases(circuit))
 
 
-def contributions(model: LogisticCircuit, x: ArrayLike) -> FloatArray:
-    """flow * weight of every feature of raw examples (n_examples, d).
+def feature_conditions(model: LogisticCircuit, names: Sequence[str]) -> Iterator[str]:
+    """What every feature stands for, in words, in the order of `model.weights`. names: one per raw feature.
 
-    Shape (n_examples, n_sets, 2 n_variables + n_elements); summed over the features, with the bias, they are the
-    logits. Raises as `LogisticCircuit.logits`.
+    Of a model of one circuit over the whole example the condition; else also where: "grey[2,3] and not grey[2,4] in
+    cell (1, 2) of part 0", rows before columns, all counted from 0, those of a pixel from the window's corner.
     """
-    return feature_flows(model, x)[:, None, :] * model.weights
+    for number, part in enumerate(model.parts):
+        texts = conditions(part.circuit, variable_names(model.encoder, part.view, names))
+        for cell in range(part.view.n_cells):
+            yield from (texts[flow] + place_in_words(model, number, cell) for flow in part.flows.tolist())
 
 
-def feature_flows(model: LogisticCircuit, x: ArrayLike) -> FloatArray:
-    """The flow of every feature, (n_examples, 2 n_variables + n_elements), in float64."""
-    plan = compile_plan(model.circuit, NumpyBackend())
+def place_in_words(model: LogisticCircuit, part: int, cell: int) -> str:
+    """Which cell and part a condition is about; nothing where the model has but one."""
+    view = model.parts[part].view
+    of_part = f"part {part}" if len(model.parts) > 1 else ""
+    if isinstance(view, WindowView) and view.n_cells > 1:
+        row, column = divmod(cell, view.grid[1])
+        return f" in cell ({row}, {column})" + (of_part and f" of {of_part}")
+    return of_part and f" in {of_part}"
+
+
+def contributions(model: LogisticCircuit, x: ArrayLike) -> FloatArray:
+    """feature * weight of raw examples (n_examples, d), for the features of all parts, in the order of `model.weights`.
+
+    Shape (n_examples, n_sets, n_features); summed over the features, with the bias, they are the logits. Raises as
+    `LogisticCircuit.logits`.
+    """
+    return feature_values(model, x)[:, None, :] * model.weights
+
+
+def feature_values(model: LogisticCircuit, x: ArrayLike) -> FloatArray:
+    """(n_examples, n_features) every feature, in float64: flows, pooled where the part's view has windows."""
     encoded = model.encoder.encode(np.asarray(x)).astype(np.float64)
-    return np.ascontiguousarray(flows(plan, literal_rows(plan, encoded)).T)
+    backend = NumpyBackend()
+    maps = (FeatureMap(part.view, part.circuit, part.flows, backend) for part in model.parts if part.n_features)
+    return np.concatenate([np.zeros((len(encoded), 0)), *(one.values(encoded).T for one in maps)], axis=1)
 
 
 def explain(model: LogisticCircuit, example: ArrayLike, names: Sequence[str], top: int) -> Explanation:
     """Why the raw example (d,) gets its label: the `top` contributions of largest magnitude, none of exactly 0."""
-    x = np.asarray(example)[None, :]
-    flow = feature_flows(model, x)[0]
-    logits = (model.weights @ flow + model.bias)[None, :]
+    values = feature_values(model, np.asarray(example)[None, :])[0]
+    logits = (model.weights @ values + model.bias)[None, :]
     code = int(predicted_codes(logits)[0])
     weights, bias = class_weights(model, code)
-    groups = group_by_condition(feature_cases(model.circuit))
-    members = list(groups.values())
-    flow_of, weight_of = flow[[first for first, *_ in members]], _sums(weights, members)
-    parts = flow_of * weight_of
+    groups = _groups(model)
+    value_of = values[[group.features[0] for group in groups]] if groups else np.zeros(0)
+    weight_of = _sums(weights, groups)
+    parts = value_of * weight_of
     order = [i for i in np.argsort(-np.abs(parts), kind="stable")[:top].tolist() if parts[i] != 0]
-    kinds = list(groups)
+    words = _Words(model, names)
     shown = tuple(
-        Contribution(in_words(model.circuit, kinds[i], names), float(flow_of[i]), float(weight_of[i]), float(parts[i]))
-        for i in order
+        Contribution(words.of(groups[i]), float(value_of[i]), float(weight_of[i]), float(parts[i])) for i in order
     )
-    logit = float(weights @ flow + bias)
+    logit = float(weights @ values + bias)
     return Explanation(
         label=model.classes[code],
         probabilities=tuple(probabilities(logits, model.link)[0].tolist()),
@@ -116,28 +143,61 @@ def explain(model: LogisticCircuit, example: ArrayLike, names: Sequence[str], to
 def top_conditions(model: LogisticCircuit, names: Sequence[str], top: int) -> dict[int | str, list[tuple[str, float]]]:
     """Per class, the `top` conditions of largest weight in magnitude, with these weights.
 
-    A weight is what the condition adds to the logit where it holds. Features that always hold are left out: they are
-    bias. With one weight set for two classes only the second is there.
+    A weight is what the condition adds to the logit where it holds (in a cell: in every window). Features that always
+    hold are left out: they are bias. With one weight set for two classes only the second is there.
     """
-    groups = group_by_condition(feature_cases(model.circuit))
-    groups.pop(ALWAYS, None)
-    kinds, members = list(groups), list(groups.values())
+    groups = [group for group in _groups(model) if group.cases != ALWAYS]
+    words = _Words(model, names)
     found = {}
     for code in range(len(model.classes)) if len(model.bias) > 1 else (1,):
-        weights = _sums(class_weights(model, code)[0], members)
+        weights = _sums(class_weights(model, code)[0], groups)
         order = np.argsort(-np.abs(weights), kind="stable")[:top].tolist()
-        found[model.classes[code]] = [
-            (in_words(model.circuit, kinds[i], names), float(weights[i])) for i in order if weights[i] != 0
-        ]
+        found[model.classes[code]] = [(words.of(groups[i]), float(weights[i])) for i in order if weights[i] != 0]
     return found
 
 
 def class_weights(model: LogisticCircuit, code: int) -> tuple[FloatArray, float]:
-    """Weights (2 n_variables + n_elements,) and bias of the logit of class number `code`; see `Explanation`."""
+    """Weights (n_features,) and bias of the logit of class number `code`; see `Explanation`."""
     if len(model.bias) == 1:
         sign = 1.0 if code == 1 else -1.0
         return sign * model.weights[0], sign * float(model.bias[0])
     return model.weights[code], float(model.bias[code])
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Features under one condition in one cell of a part: their numbers among all features."""
+
+    part: int
+    cell: int
+    cases: Cases
+    features: list[int]
+
+
+def _groups(model: LogisticCircuit) -> list[_Group]:
+    groups, first = [], 0
+    for number, part in enumerate(model.parts):
+        flows = part.flows.tolist()
+        cases = feature_cases(part.circuit)
+        in_cell = group_by_condition(cases[flow] for flow in flows)
+        for cell in range(part.view.n_cells):
+            groups += [
+                _Group(number, cell, kind, [first + member for member in members]) for kind, members in in_cell.items()
+            ]
+            first += len(flows)
+    return groups
+
+
+class _Words:
+    """Groups in words; names of variables are made once."""
+
+    def __init__(self, model: LogisticCircuit, names: Sequence[str]) -> None:
+        self._model = model
+        self._names = [variable_names(model.encoder, part.view, names) for part in model.parts]
+
+    def of(self, group: _Group) -> str:
+        circuit, names = self._model.parts[group.part].circuit, self._names[group.part]
+        return in_words(circuit, group.cases, names) + place_in_words(self._model, group.part, group.cell)
 
 
 def group_by_condition(features: Iterable[Cases]) -> dict[Cases, list[int]]:
@@ -252,5 +312,5 @@ def _name(circuit: Circuit, literal: int, names: Sequence[str]) -> str:
     return f"or gate {gate} {'is reached' if reached else 'holds'}"
 
 
-def _sums(weights: FloatArray, members: list[list[int]]) -> NDArray[Any]:
-    return np.array([weights[group].sum() for group in members])
+def _sums(weights: FloatArray, groups: Sequence[_Group]) -> FloatArray:
+    return np.array([weights[group.features].sum() for group in groups])

@@ -1,23 +1,25 @@
-"""The features of a data set: the flows of all literals and elements, kept in memory where they fit.
+"""The features of a data set, kept in memory where they fit, else recomputed chunk by chunk whenever they are read.
 
-A chunk of examples is an array (n_rows, n_examples): rows 0..2n-1 are the literals, the others belong to elements, in
-an order of the store's own (`rows`). Kept features grow with the circuit: after a round of splits only what flows
-through new elements is computed. Features that would exceed the budget are recomputed, chunk by chunk, whenever they
-are read.
+A feature is the flow of a literal or element at one place of the view: the flow averaged over the windows of a cell,
+its square root where the view says so; for a view of the whole example simply the flow. Kept features grow with the
+circuits: after a round of splits only those that are new are computed. Where the precision is `fixed16` a feature f in
+[0, 1] is kept as the 16-bit integer nearest to 65535 f, and computed with in float32.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lcml.backend import Array, Backend, Precision
+from lcml.backend import Array, Backend, FeaturePrecision, evaluation_precision
 from lcml.circuit import Circuit
 from lcml.flows import check_probabilities, flows, literal_rows
-from lcml.plan import FlowPlan, compile_plan
-from lcml.splits import SplitResult
+from lcml.parts import GrownPart, Part
+from lcml.plan import compile_plan
+from lcml.products import compile_products
+from lcml.rows import Matrix
+from lcml.views import EveryPosition, View, pool, windows
 
 _Out = TypeVar("_Out")
 
@@ -27,9 +29,101 @@ _RUNS = 16
 _SPARE_ROWS = 1.25
 """A kept chunk that must grow is given this much more than it needs now."""
 
+_BLOCK_ROWS = 2048
+"""Rows that a matrix product reads at once: with the examples of a chunk a few megabytes, which a cache holds."""
+
+LEVELS = 65535
+"""What fixed16 keeps for a feature of 1."""
+
+
+class FeatureMap:
+    """Computes the features of one part that belong to `wanted`, numbers of literals and, behind them, elements.
+
+    They are (n_cells * n_wanted,) rows, cell by cell. Product circuits go through the backend's kernel where it has
+    one; all others, and other backends, through the passes of `lcml.flows`, position by position.
+    """
+
+    def __init__(
+        self, view: View | EveryPosition, circuit: Circuit, wanted: NDArray[np.integer], backend: Backend
+    ) -> None:
+        self.view, self.backend, self.n_rows = view, backend, view.n_cells * len(wanted)
+        self._kernel = backend.product_features if circuit.is_product else None
+        if self._kernel is not None:
+            self._program = compile_products(circuit, wanted)
+        else:
+            self._plan = compile_plan(circuit, backend)
+            self._wanted = backend.asarray(wanted)
+
+    def write(self, examples: Array, out: Array, rows: NDArray[np.integer], *, fixed: bool = False) -> None:
+        """Put the features of encoded `examples` (n_examples, n_inputs) into out[rows], where `fixed` as `fixed16`."""
+        if self._kernel is not None:
+            self._kernel(self.view, self._program, examples, rows, LEVELS if fixed else 1, out)
+            return
+        values = self._by_passes(examples)
+        if fixed:
+            values = self.backend.xp.astype(values * LEVELS + 0.5, out.dtype)
+        self.backend.put(out, rows, values)
+
+    def values(self, examples: Array) -> Array:
+        """(n_rows, n_examples) the features, of the type of `examples`."""
+        if self._kernel is None:
+            return self._by_passes(examples)
+        out = self.backend.empty((self.n_rows, examples.shape[0]), examples.dtype)
+        self.write(examples, out, np.arange(self.n_rows))
+        return out
+
+    def _by_passes(self, examples: Array) -> Array:
+        xp, view = self.backend.xp, self.view
+        shown = windows(view, examples, xp)
+        values = [
+            xp.take(flows(self._plan, literal_rows(self._plan, shown[position, ...])), self._wanted, axis=0)
+            for position in range(view.n_positions)
+        ]
+        return xp.reshape(pool(view, xp.stack(values, axis=1), xp), (self.n_rows, examples.shape[0]))
+
+
+class Chunk:
+    """Features of some examples, (n_rows, n_examples), as they are kept; do not change them.
+
+    Products with them read block after block of rows, so that what is widened to floats stays in the cache.
+    """
+
+    def __init__(self, rows: Array, backend: Backend, examples: Callable[[], Array], *, fixed: bool) -> None:
+        self._rows, self._backend, self._examples, self._fixed = rows, backend, examples, fixed
+
+    def examples(self) -> Array:
+        """(n_examples, n_inputs) the encoded examples."""
+        return self._examples()
+
+    def values(self) -> Array:
+        """(n_rows, n_examples) the features as floats."""
+        return self._backend.xp.concat([self._backend.copy(self._floats(block)) for block in self._blocks()], axis=0)
+
+    def weighted_sum(self, weights: Array) -> Array:
+        """(n_sets, n_examples) weights @ features, for weights (n_sets, n_rows)."""
+        total = None
+        for block in self._blocks():
+            part = weights[:, block] @ self._floats(block)
+            total = part if total is None else total + part
+        return total
+
+    def correlation(self, signal: Array) -> Array:
+        """(n_sets, n_rows) signal @ features.T for signal (n_sets, n_examples)."""
+        transposed = self._backend.copy(signal.T)
+        parts = [self._floats(block) @ transposed for block in self._blocks()]  # the faster of the two orders
+        return self._backend.xp.concat(parts, axis=0).T
+
+    def _blocks(self) -> Iterator[slice]:
+        n_rows = self._rows.shape[0]
+        return (slice(first, min(first + _BLOCK_ROWS, n_rows)) for first in range(0, n_rows, _BLOCK_ROWS))
+
+    def _floats(self, block: slice) -> Array:
+        rows = self._rows[block, :]
+        return self._backend.widen(rows, 1 / LEVELS) if self._fixed else rows
+
 
 class FeatureStore:
-    """Flows of a circuit for encoded examples (n_examples, n_variables), by chunks.
+    """Features of `parts` for encoded examples (n_examples, n_inputs), by chunks.
 
     budget: bytes that kept features may take (default: the backend's). Raises DataError where the examples are not in
     [0, 1] or of the wrong width.
@@ -37,25 +131,31 @@ class FeatureStore:
 
     def __init__(
         self,
-        circuit: Circuit,
-        examples: NDArray[np.floating],
+        parts: Sequence[Part],
+        examples: Matrix,
         backend: Backend,
         *,
-        precision: Precision = "float32",
+        precision: FeaturePrecision = "float32",
         budget: int | None = None,
     ) -> None:
-        self.circuit, self.backend = circuit, backend
+        self.parts, self.backend = tuple(parts), backend
         self.n_examples = len(examples)
         self._examples = examples
-        self._dtype = np.dtype(precision)
+        self._fixed = precision == "fixed16"
+        self._kept_type = np.dtype("uint16" if precision == "fixed16" else precision)
+        self.dtype = np.dtype(evaluation_precision(precision))
         self._budget = backend.memory_budget() if budget is None else budget
-        self._plan: FlowPlan | None = None
-        self._elem_row = np.arange(circuit.n_literals, circuit.n_literals + circuit.n_elements)
-        for part in self._slices():
-            check_probabilities(examples[part], circuit.n_variables)
+        self._maps: list[FeatureMap] | None = None
         self._kept: list[Array] | None = None
-        if self._fits(len(self.rows)):
+        for part in self._slices():
+            check_probabilities(examples[part], self.parts[0].view.n_inputs)
+        self.rows = np.arange(self.n_features)
+        if self._fits(self.n_features):
             self._keep()
+
+    @property
+    def n_features(self) -> int:
+        return sum(part.n_features for part in self.parts)
 
     @property
     def is_kept(self) -> bool:
@@ -63,14 +163,10 @@ class FeatureStore:
         return self._kept is not None
 
     @property
-    def rows(self) -> NDArray[np.int64]:
-        """(2 n_variables + n_elements,) the row of every literal and element in a chunk."""
-        return np.concatenate([np.arange(self.circuit.n_literals), self._elem_row])
-
-    @property
     def n_rows(self) -> int:
-        """Rows of a chunk; rows that belong to no feature hold finite numbers that mean nothing."""
-        return int(self.rows.max()) + 1
+        """Rows of a chunk; `rows` (n_features,) says which of them each feature has, the others hold numbers that mean
+        nothing."""
+        return int(self.rows.max(initial=-1)) + 1
 
     @property
     def n_chunks(self) -> int:
@@ -81,16 +177,13 @@ class FeatureStore:
         size = self.backend.chunk_examples
         return sum(min(size, self.n_examples - chunk * size) for chunk in chunks) / self.n_examples
 
-    def map(self, function: Callable[[slice, Array], _Out], which: Sequence[int] | None = None) -> Iterator[_Out]:
-        """function(examples, values) of all chunks in order, or of the chunks `which`; on the CPU several at a time.
-
-        values (n_rows, n_examples of the chunk) belongs to the store: do not change it.
-        """
+    def map(self, function: Callable[[slice, Chunk], _Out], which: Sequence[int] | None = None) -> Iterator[_Out]:
+        """function(examples, chunk) of all chunks in order, or of the chunks `which`; on the CPU several at a time."""
         read = self._reader()
         return self.backend.map(lambda index: function(*read(index)), range(self.n_chunks) if which is None else which)
 
     def sum(
-        self, function: Callable[[slice, Array], tuple[Array, ...]], which: Sequence[int] | None = None
+        self, function: Callable[[slice, Chunk], tuple[Array, ...]], which: Sequence[int] | None = None
     ) -> list[Array]:
         """The sum over chunks of the arrays that `function` returns, in float64.
 
@@ -102,152 +195,116 @@ class FeatureStore:
         def add_up(run: NDArray[np.int64]) -> list[Array]:
             total: list[Array] = []
             for index in run:
-                arrays = [xp.astype(array, xp.float64) for array in function(*read(index))]
-                total = [a + b for a, b in zip(total, arrays, strict=True)] if total else arrays
+                arrays = function(*read(index))
+                if total:
+                    total = [a + b for a, b in zip(total, arrays, strict=True)]
+                else:
+                    total = [xp.astype(array, xp.float64) for array in arrays]
             return total
 
         runs = [run for run in np.array_split(chosen, _RUNS) if run.size]
         totals = list(self.backend.map(add_up, runs))
         return [sum(arrays[1:], start=arrays[0]) for arrays in zip(*totals, strict=True)]
 
-    def grow(self, result: SplitResult) -> None:
-        """Follow the circuit through a round of splits."""
-        old_row, circuit = self._elem_row, result.circuit
-        self.circuit, self._plan = circuit, None
-        if self._kept is not None:
-            kept_rows = old_row[result.origin[result.kept]]
-            spare = np.setdiff1d(np.arange(circuit.n_literals, circuit.n_literals + circuit.n_elements), kept_rows)
-            self._elem_row = np.empty(circuit.n_elements, dtype=np.int64)
-            self._elem_row[result.kept] = kept_rows
-            self._elem_row[~result.kept] = spare[: np.count_nonzero(~result.kept)]
-            if circuit.is_product and self._fits(self.n_rows):
-                steps = _growth_steps(circuit, ~result.kept, self._elem_row, self.backend)
-                self._kept = list(
-                    self.backend.map(
-                        lambda chunk: _apply_steps(steps, self._with_room(chunk), self.backend), self._kept
-                    )
-                )
-                return
-        self._elem_row = np.arange(circuit.n_literals, circuit.n_literals + circuit.n_elements)
-        self._kept = None
-        if self._fits(self.n_rows):
-            self._keep()
+    def grow(self, grown: Sequence[GrownPart]) -> None:
+        """Follow the parts through a round of splits."""
+        before, self.parts, self._maps = self.parts, tuple(part.part for part in grown), None
+        if self._kept is None:
+            self.rows = np.arange(self.n_features)
+            if self._fits(self.n_features):
+                self._keep()
+            return
+        self.rows, fresh = _rows_after(before, grown, self.rows)
+        if not self._fits(self.n_rows):
+            self.rows, self._kept = np.arange(self.n_features), None
+            return
+        new = [
+            (FeatureMap(part.view, part.circuit, wanted, self.backend), rows)
+            for part, (wanted, rows) in zip(self.parts, fresh, strict=True)
+            if wanted.size
+        ]
+
+        def extend(index: int) -> Array:
+            assert self._kept is not None
+            chunk, self._kept[index] = self._with_room(self._kept[index]), None
+            examples = self._encoded(index)
+            for feature_map, rows in new:
+                feature_map.write(examples, chunk, rows, fixed=self._fixed)
+            return chunk
+
+        self._kept = list(self.backend.map(extend, range(self.n_chunks)))
 
     def _keep(self) -> None:
-        self._compile()
-        self._kept = list(self.backend.map(self._fresh, self._slices()))
+        self._kept = list(self.backend.map(lambda index: self._fresh(index, fixed=self._fixed), range(self.n_chunks)))
 
-    def _compile(self) -> FlowPlan:
-        if self._plan is None:
-            self._plan = compile_plan(self.circuit, self.backend)
-        return self._plan
-
-    def _reader(self) -> Callable[[int], tuple[slice, Array]]:
-        """The (examples, values) of a chunk by its number."""
+    def _reader(self) -> Callable[[int], tuple[slice, Chunk]]:
+        """The (examples, features) of a chunk by its number."""
         slices, n_rows, kept = list(self._slices()), self.n_rows, self._kept
-        if kept is None:
-            self._compile()
-            return lambda index: (slices[index], self._fresh(slices[index]))
-        return lambda index: (slices[index], kept[index][:n_rows, :])
+
+        def read(index: int) -> tuple[slice, Chunk]:
+            if kept is None:
+                return slices[index], Chunk(self._fresh(index), self.backend, lambda: self._encoded(index), fixed=False)
+            rows = kept[index][:n_rows, :]
+            return slices[index], Chunk(rows, self.backend, lambda: self._encoded(index), fixed=self._fixed)
+
+        return read
 
     def _slices(self) -> Iterator[slice]:
         size = self.backend.chunk_examples
         return (slice(first, min(first + size, self.n_examples)) for first in range(0, self.n_examples, size))
 
-    def _fits(self, n_rows: int) -> bool:
-        return n_rows * self.n_examples * self._dtype.itemsize <= self._budget
+    def _encoded(self, index: int) -> Array:
+        size = self.backend.chunk_examples
+        return self.backend.asarray(self._examples[index * size : (index + 1) * size], dtype=self.dtype)
 
-    def _fresh(self, part: slice) -> Array:
-        plan = self._compile()
-        return flows(plan, literal_rows(plan, self.backend.asarray(self._examples[part], dtype=self._dtype)))
+    def _fits(self, n_rows: int) -> bool:
+        return n_rows * self.n_examples * self._kept_type.itemsize <= self._budget
+
+    def _fresh(self, index: int, *, fixed: bool = False) -> Array:
+        if self._maps is None:
+            self._maps = [FeatureMap(part.view, part.circuit, part.flows, self.backend) for part in self.parts]
+        examples = self._encoded(index)
+        chunk = self.backend.empty((self.n_features, examples.shape[0]), self._kept_type if fixed else self.dtype)
+        first = 0
+        for feature_map in self._maps:
+            feature_map.write(examples, chunk, np.arange(first, first + feature_map.n_rows), fixed=fixed)
+            first += feature_map.n_rows
+        return chunk
 
     def _with_room(self, chunk: Array) -> Array:
         n_rows = self.n_rows
-        if len(chunk) >= n_rows:
+        if chunk.shape[0] >= n_rows:
             return chunk
-        larger = self.backend.xp.zeros((int(n_rows * _SPARE_ROWS), chunk.shape[1]), dtype=self._dtype)
-        larger[: len(chunk)] = chunk
+        larger = self.backend.xp.zeros((int(n_rows * _SPARE_ROWS), chunk.shape[1]), dtype=self._kept_type)
+        larger[: chunk.shape[0], :] = chunk
         return larger
 
 
-@dataclass(frozen=True, eq=False)
-class _GrowthStep:
-    """New element flows under the or gates of one level: flow of the gate times the literals decided at the element.
+def _rows_after(
+    before: Sequence[Part], grown: Sequence[GrownPart], rows: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], list[tuple[NDArray[np.int64], NDArray[np.int64]]]]:
+    """The row of every feature after growth, and per part the flows that are new and the rows they get.
 
-    wires (n_wires,): rows of the elements that lead to the gates; None at the root; offsets (n_gates + 1,);
-    gate (n_new,): index of each new element's gate; target (n_new,): its row;
-    factors: per rank, which new elements have a further decided literal, and its row.
+    A feature that stays keeps its row; a new one takes a row that became free, or one behind the last.
     """
-
-    wires: Array | None
-    offsets: Array
-    gate: Array
-    target: Array
-    factors: tuple[tuple[Array, Array], ...]
-
-
-def _growth_steps(
-    circuit: Circuit, is_new: NDArray[np.bool_], elem_row: NDArray[np.int64], backend: Backend
-) -> list[_GrowthStep]:
-    """The steps that fill the rows of new elements, from the root down.
-
-    In a product circuit Pr(element) / Pr(gate) is the product of the literals that the element implies and its gate
-    does not, so flows need no up pass; an or gate's flow is the sum of the flows of the elements that lead to it.
-    """
-
-    def device(values: Sequence[int] | NDArray[np.int64]) -> Array:
-        return backend.asarray(np.asarray(values, dtype=np.int64))
-
-    implied, n_literals = circuit.implied, circuit.n_literals
-    child = np.concatenate([circuit.elem_prime, circuit.elem_sub])
-    element = np.tile(np.arange(circuit.n_elements), 2)
-    order = np.argsort(child, kind="stable")
-    wire_element = element[order]
-    wire_start = np.searchsorted(child[order], np.arange(circuit.n_nodes + 1))
-    prime, sub, elem_or = circuit.elem_prime.tolist(), circuit.elem_sub.tolist(), circuit.elem_or.tolist()
-
-    steps = []
-    for first, stop in reversed(list(circuit.levels())):
-        span = np.arange(circuit.or_start[first], circuit.or_start[stop])
-        new = span[is_new[span]]
-        if not new.size:
-            continue
-        gates, gate_index = np.unique(circuit.elem_or[new], return_inverse=True)
-        bounds = [(wire_start[n_literals + g], wire_start[n_literals + g + 1]) for g in gates]
-        wires = np.concatenate([wire_element[low:high] for low, high in bounds])
-        decided = [sorted((implied[prime[e]] | implied[sub[e]]) - implied[n_literals + elem_or[e]]) for e in new]
-        ranks = max(map(len, decided))
-        factors = [
-            (
-                device([i for i, literals in enumerate(decided) if len(literals) > rank]),
-                device([literals[rank] for literals in decided if len(literals) > rank]),
-            )
-            for rank in range(ranks)
-        ]
-        steps.append(
-            _GrowthStep(
-                wires=device(elem_row[wires]) if wires.size else None,
-                offsets=device(np.cumsum([0] + [high - low for low, high in bounds])),
-                gate=device(gate_index),
-                target=device(elem_row[new]),
-                factors=tuple(factors),
-            )
-        )
-    return steps
-
-
-def _apply_steps(steps: list[_GrowthStep], chunk: Array, backend: Backend) -> Array:
-    xp = backend.xp
-    for step in steps:
-        if step.wires is None:
-            values = xp.ones((len(step.target), chunk.shape[1]), dtype=chunk.dtype)
-        else:
-            gate_flow = backend.segment_sum(xp.take(chunk, step.wires, axis=0), step.offsets)
-            values = xp.take(gate_flow, step.gate, axis=0)
-        for which, literal in step.factors:
-            if len(which) == len(values):
-                values *= xp.take(chunk, literal, axis=0)
-            else:
-                values[which] *= xp.take(chunk, literal, axis=0)
-        chunk[step.target] = values
-    return chunk
+    kept_rows, is_new, new_flows = [], [], []
+    first = 0
+    for old, new in zip(before, grown, strict=True):
+        n_cells = old.view.n_cells
+        old_rows = np.full((n_cells, len(old.weighted)), -1)
+        old_rows[:, old.weighted] = rows[first : first + old.n_features].reshape(n_cells, -1)
+        first += old.n_features
+        flows = new.part.flows
+        found = np.where(new.kept[flows], old_rows[:, new.origin[flows]], -1)
+        kept_rows.append(found.ravel())
+        is_new.append(found[0] < 0)
+        new_flows.append(flows[found[0] < 0])
+    after = np.concatenate(kept_rows)
+    spare = np.setdiff1d(np.arange(len(after)), after)
+    after[after < 0] = spare[: np.count_nonzero(after < 0)]
+    fresh, first = [], 0
+    for new, marks, flows in zip(grown, is_new, new_flows, strict=True):
+        part_rows = after[first : first + new.part.n_features].reshape(new.part.view.n_cells, -1)
+        fresh.append((flows, part_rows[:, marks].ravel()))
+        first += new.part.n_features
+    return after, fresh

@@ -1,4 +1,4 @@
-"""Learn a logistic circuit: fit the weights, split where it helps most, fit again; at the end a path of penalties.
+"""Learn logistic circuits: fit the weights, split where it helps most, fit again; at the end a path of penalties.
 
 The learner reads no file, logs nothing and prints nothing: it yields a report per round, and its `state` is all that a
 checkpoint must hold. The structure of a state is its split history: replaying it gives the same circuit and, to the
@@ -7,7 +7,7 @@ bit, the same features, so that a resumed learner goes on as if it had never sto
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
 
@@ -15,26 +15,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lcml.backend import Backend
-from lcml.circuit import Circuit, initial_circuit
 from lcml.errors import DataError, SettingsError
 from lcml.features import FeatureStore
 from lcml.metrics import Quality, quality
 from lcml.minibatch import minimise_minibatch
 from lcml.model import n_weight_sets
-from lcml.objective import Objective, Parameters
+from lcml.objective import Objective
+from lcml.parameters import Layout, Parameters
+from lcml.parts import GrownPart, Part, initial_part
+from lcml.rows import Matrix
 from lcml.scoring import score_splits
-from lcml.selection import ChosenSplit, apply_within, choose_splits
+from lcml.selection import ChosenSplit, apply_to_parts, apply_within, choose_splits
 from lcml.settings import LearnSettings
 from lcml.solver import Solution, SolverSettings, minimise, never
-from lcml.splits import Split, SplitResult, apply_splits
+from lcml.splits import Split
+from lcml.views import View
 from lcml.vtree import Vtree
 
 
 @dataclass(frozen=True, eq=False)
 class EncodedSet:
-    """Examples ready for a circuit: values (n_examples, n_variables) in [0, 1], labels (n_examples,) class codes."""
+    """Examples ready for a circuit: values (n_examples, n_variables) in [0, 1], an array or what gives one when sliced;
+    labels (n_examples,) class codes."""
 
-    values: NDArray[np.floating]
+    values: Matrix
     labels: NDArray[np.int64]
     weights: NDArray[np.floating] | None = None
 
@@ -90,7 +94,7 @@ class FitState:
 
 
 class Learner:
-    """Learns one circuit over `vtree` from `train`, choosing by `valid`.
+    """Learns one circuit over every (view, vtree) of `places` from `train`, all together, choosing by `valid`.
 
     should_stop: asked often; once true, the learner ends after the iteration at hand with what it has. state: where to
     go on from. Raises SettingsError where the initial circuit exceeds the limits, DataError for an empty set.
@@ -98,7 +102,7 @@ class Learner:
 
     def __init__(
         self,
-        vtree: Vtree,
+        places: Sequence[tuple[View, Vtree]],
         train: EncodedSet,
         valid: EncodedSet,
         n_classes: int,
@@ -115,32 +119,30 @@ class Learner:
                 )
         self.settings, self.backend, self.n_classes = settings, backend, n_classes
         self.state = state
-        self.initial = initial_circuit(vtree)
+        self.initial = tuple(initial_part(view, vtree) for view, vtree in places)
         self._train_set, self._valid_set = train, valid
         self._n_sets = n_weight_sets(n_classes, settings.link)
-        self._max_elements = self._element_limit()
+        self._max_features = self._feature_limit()
         self._interrupted = should_stop
         self._started = monotonic() - (0.0 if state is None else state.seconds)
-        self._train, self._valid = self._store(train), self._store(valid)
-        for splits in () if state is None else state.history:
-            result = apply_splits(self._train.circuit, splits, settings.depth)
-            self._train.grow(result)
-            self._valid.grow(result)
+        self._layout: Layout
+        self._open_stores(() if state is None else state.history)
 
     @property
-    def circuit(self) -> Circuit:
-        """The circuit grown so far."""
-        return self._train.circuit
+    def parts(self) -> tuple[Part, ...]:
+        """The parts grown so far."""
+        return self._train.parts
 
-    def best(self) -> tuple[Circuit, Best]:
-        """The circuit and weights that did best on the validation set."""
+    def best(self) -> tuple[tuple[Part, ...], Parameters]:
+        """What did best on the validation set: the parts, and the weights of their features."""
         assert self.state is not None
-        return circuit_after(self.initial, self.state, self.state.best.round, self.settings.depth), self.state.best
+        best = self.state.best
+        parts = parts_after(self.initial, self.state.history[: best.round], self.settings.depth)
+        return parts, Layout.lifted(parts, self.settings.literal_weights).lower(best.parameters)
 
-    def n_parameters(self, circuit: Circuit) -> int:
-        """Weights of elements and literals, and biases, of a model on `circuit`."""
-        literals = circuit.n_literals if self.settings.literal_weights else 0
-        return self._n_sets * (circuit.n_elements + literals + 1)
+    def n_parameters(self, n_features: int) -> int:
+        """Weights and biases of a model with so many features."""
+        return self._n_sets * (n_features + 1)
 
     def seconds(self) -> float:
         """Seconds of learning so far, those before a resume included."""
@@ -153,13 +155,14 @@ class Learner:
             yield from self._finish_round((), self._objective().zeros(), {}, ())
         while self.state is not None and not self._is_done():
             clock = _Clock()
-            chosen, result = self._choose(self.state, clock)
+            chosen, grown = self._choose(self.state, clock)
             if not chosen:
                 return
-            self._train.grow(result)
-            self._valid.grow(result)
+            start = self._layout.inherit(grown, self.state.parameters)
+            self._train.grow(grown)
+            self._valid.grow(grown)
+            self._layout = Layout.lifted(self.parts, self.settings.literal_weights)
             clock.lap("features")
-            start = inherit(self.state.parameters, result, self.settings.literal_weights)
             splits = tuple(choice.split for choice in chosen)
             yield from self._finish_round((*self.state.history, splits), start, clock.laps, tuple(chosen))
 
@@ -169,11 +172,7 @@ class Learner:
             return
         state, best_round = self.state, self.state.best.round
         if best_round < state.round:
-            self._train, self._valid = self._store(self._train_set), self._store(self._valid_set)
-            for splits in state.history[:best_round]:
-                result = apply_splits(self._train.circuit, splits, self.settings.depth)
-                self._train.grow(result)
-                self._valid.grow(result)
+            self._open_stores(state.history[:best_round])
         parameters = state.best.parameters
         for l2 in sorted(set(self.settings.l2_path), reverse=True):
             if self._stopping():
@@ -211,8 +210,8 @@ class Learner:
         self.state = FitState(history, solution.parameters, best, stale, self.seconds())
         yield report
 
-    def _choose(self, state: FitState, clock: "_Clock") -> tuple[list[ChosenSplit], SplitResult]:
-        settings, circuit = self.settings, self.circuit
+    def _choose(self, state: FitState, clock: "_Clock") -> tuple[list[ChosenSplit], list[GrownPart]]:
+        settings = self.settings
         generator = np.random.default_rng([settings.seed, state.round])
         n_read = min(self._train.n_chunks, math.ceil(settings.score_examples / self.backend.chunk_examples))
         chunks = sorted(generator.permutation(self._train.n_chunks)[:n_read].tolist())
@@ -224,13 +223,12 @@ class Learner:
             chunks=chunks,
         )
         clock.lap("score")
-        room = max(1, round(settings.growth * circuit.n_elements))
-        if self._max_elements is not None:
-            room = min(room, self._max_elements - circuit.n_elements)
-        chosen = choose_splits(circuit, candidates, room, settings.depth)
-        chosen, result = apply_within(circuit, chosen, self._max_elements, settings.depth)
+        present = sum(part.view.n_cells * part.circuit.n_elements for part in self.parts)
+        chosen = choose_splits(self.parts, candidates, max(1, round(settings.growth * present)), settings.depth)
+        limits = self._max_features, settings.max_elements
+        chosen, grown = apply_within(self.parts, chosen, *limits, settings.depth)
         clock.lap("split")
-        return chosen, result
+        return chosen, grown
 
     def _fit(self, start: Parameters, l2: float, max_iterations: int, round: int) -> Solution:
         settings = SolverSettings(max_iterations, self.settings.tolerance)
@@ -254,9 +252,9 @@ class Learner:
         return RoundReport(
             phase=phase,
             round=round,
-            n_elements=self.circuit.n_elements,
-            n_or_gates=self.circuit.n_or_gates,
-            n_parameters=self.n_parameters(self.circuit),
+            n_elements=sum(part.circuit.n_elements for part in self.parts),
+            n_or_gates=sum(part.circuit.n_or_gates for part in self.parts),
+            n_parameters=self.n_parameters(self._train.n_features),
             l2=l2,
             train_loss=solution.loss,
             train_accuracy=train.accuracy,
@@ -277,10 +275,19 @@ class Learner:
             examples.labels,
             self.n_classes,
             link=self.settings.link,
-            literal_weights=self.settings.literal_weights,
             l2=self.settings.l2 if l2 is None else l2,
             example_weights=examples.weights,
+            layout=self._layout,
         )
+
+    def _open_stores(self, history: Sequence[tuple[Split, ...]]) -> None:
+        """The features of the parts after `history`, of both sets: grown round by round, to be what they were."""
+        self._train, self._valid = self._store(self._train_set), self._store(self._valid_set)
+        for splits in history:
+            grown = apply_to_parts(self.parts, splits, self.settings.depth)
+            self._train.grow(grown)
+            self._valid.grow(grown)
+        self._layout = Layout.lifted(self.parts, self.settings.literal_weights)
 
     def _store(self, examples: EncodedSet) -> FeatureStore:
         budget = self.settings.memory_budget
@@ -292,24 +299,26 @@ class Learner:
             budget=None if budget is None else budget * 2**20,
         )
 
-    def _element_limit(self) -> int | None:
-        limits = [] if self.settings.max_elements is None else [self.settings.max_elements]
-        if self.settings.max_parameters is not None:
-            literals = self.initial.n_literals if self.settings.literal_weights else 0
-            limits.append(self.settings.max_parameters // self._n_sets - literals - 1)
-        limit = min(limits, default=None)
-        if limit is not None and limit < self.initial.n_elements:
-            raise SettingsError(
-                f"the initial circuit over {self.initial.n_variables} variables has {self.initial.n_elements} elements "
-                f"and {self.n_parameters(self.initial)} parameters, more than max_elements or max_parameters allow; "
-                "raise them"
-            )
-        return limit
+    def _feature_limit(self) -> int | None:
+        """Features that max_parameters allows. Raises SettingsError where the initial circuits exceed a limit."""
+        settings = self.settings
+        n_elements = sum(part.circuit.n_elements for part in self.initial)
+        n_parameters = self.n_parameters(sum(part.n_features for part in self.initial))
+        for name, limit, present in (
+            ("max_elements", settings.max_elements, n_elements),
+            ("max_parameters", settings.max_parameters, n_parameters),
+        ):
+            if limit is not None and limit < present:
+                raise SettingsError(
+                    f"the initial circuits have {n_elements} elements and {n_parameters} parameters, more than {name} "
+                    f"{limit} allows; raise it"
+                )
+        return None if settings.max_parameters is None else settings.max_parameters // self._n_sets - 1
 
     def _is_done(self) -> bool:
         assert self.state is not None
         settings = self.settings
-        full = self._max_elements is not None and self.circuit.n_elements >= _FULL_SHARE * self._max_elements
+        full = self._max_features is not None and self._train.n_features >= _FULL_SHARE * self._max_features
         over_time = settings.time_limit is not None and self.seconds() > _GROWTH_SHARE * settings.time_limit
         ended = self.state.round >= settings.rounds or self.state.stale_rounds >= settings.patience
         return full or over_time or ended or self._stopping()
@@ -320,24 +329,17 @@ class Learner:
 
 
 _FULL_SHARE = 0.99
-"""Growth ends when so much of the limit on elements is used: the last few splits are not worth another fit."""
+"""Growth ends when so much of the limit on parameters is used: the last few splits are not worth another fit."""
 
 _GROWTH_SHARE = 0.6
 """With a time limit, growth ends after this share of it: the rest is for the final path of penalties."""
 
 
-def circuit_after(initial: Circuit, state: FitState, n_rounds: int, depth: int) -> Circuit:
-    """The circuit that the first `n_rounds` rounds of splits of `state` make of `initial`."""
-    for splits in state.history[:n_rounds]:
-        initial = apply_splits(initial, splits, depth).circuit
-    return initial
-
-
-def inherit(parameters: Parameters, result: SplitResult, literal_weights: bool) -> Parameters:
-    """The weights on a grown circuit that leave the function as it was."""
-    first = result.circuit.n_literals if literal_weights else 0
-    elements = parameters.weights[:, first:][:, result.origin]
-    return Parameters(np.concatenate([parameters.weights[:, :first], elements], axis=1), parameters.bias)
+def parts_after(parts: tuple[Part, ...], history: Sequence[tuple[Split, ...]], depth: int) -> tuple[Part, ...]:
+    """What the rounds of splits of `history` make of `parts`."""
+    for splits in history:
+        parts = tuple(grown.part for grown in apply_to_parts(parts, splits, depth))
+    return parts
 
 
 @dataclass

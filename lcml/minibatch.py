@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from lcml.objective import Objective, Parameters
+from lcml.objective import Objective
+from lcml.parameters import Parameters
 from lcml.solver import Solution, SolverSettings, never
 
 _STEP, _BETA1, _BETA2, _EPSILON = 0.1, 0.9, 0.99, 1e-8
@@ -39,7 +40,7 @@ def minimise_minibatch(
         losses = []
         for chunk in generator.permutation(n_chunks).tolist():
             loss, gradient = objective.value_and_gradient(start.from_flat(theta), [chunk])
-            losses.append(loss)
+            losses.append(loss.sum())
             slope = gradient.flat()
             step += 1
             first += (1 - _BETA1) * (slope - first)
@@ -55,4 +56,4 @@ def minimise_minibatch(
         if converged or should_stop():
             break
     solution = start.from_flat(theta)
-    return Solution(solution, objective.value_and_gradient(solution)[0], n_done, converged)
+    return Solution(solution, float(objective.value_and_gradient(solution)[0].sum()), n_done, converged)

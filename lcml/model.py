@@ -1,4 +1,4 @@
-"""The model: an input encoder, a circuit, and one set of weights per class on it. It holds no training state."""
+"""The model: an input encoder, circuits over views of it, and one set of weights per class. No training state."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,10 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from lcml.backend import Backend, NumpyBackend, Precision
 from lcml.circuit import Circuit
-from lcml.encoder import Encoder
+from lcml.encoder import Encoder, encoded
 from lcml.errors import CircuitError
-from lcml.flows import flows, literal_rows
-from lcml.plan import FlowPlan, compile_plan
+from lcml.features import FeatureMap
+from lcml.parts import Part
+from lcml.rows import Matrix
+from lcml.views import IdentityView
 
 Link = Literal["sigmoid", "softmax"]
 FloatArray = NDArray[np.float64]
@@ -21,80 +23,151 @@ FloatArray = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class LogisticCircuit:
-    """A classifier: logits g_k(x) = bias_k + sum over elements and literals of weight_k * flow(encoder(x)).
+    """A classifier: logits g_k(x) = bias_k + sum over features of weight_k * feature(encoder(x)).
 
-    element_weights (n_sets, n_elements); literal_weights (n_sets, 2 n_variables), the literals X_0.. before not X_0..,
-    or None; bias (n_sets,): float64. There is one weight set for two classes under the sigmoid, one per class
-    otherwise. `link` makes probabilities: the sigmoid of each logit, normalised over more than two classes
-    (one-vs-rest), or the softmax. Raises CircuitError where the shapes do not fit together.
+    The features are those of every part, cell by cell, see `lcml.parts.Part`: flows of literals and elements, pooled
+    where the part's view has windows. weights (n_sets, n_features), bias (n_sets,): float64. There is one weight set
+    for two classes under the sigmoid, one per class otherwise. `link` makes probabilities: the sigmoid of each logit,
+    normalised over more than two classes (one-vs-rest), or the softmax. Raises CircuitError where the shapes do not fit
+    together.
     """
 
-    circuit: Circuit
     encoder: Encoder
+    parts: tuple[Part, ...]
     classes: tuple[int, ...] | tuple[str, ...]
-    element_weights: FloatArray
-    literal_weights: FloatArray | None
+    weights: FloatArray
     bias: FloatArray
     link: Link = "sigmoid"
     provenance: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         n_sets = n_weight_sets(len(self.classes), self.link)
-        expected = {
-            "element_weights": (n_sets, self.circuit.n_elements),
-            "literal_weights": (n_sets, self.circuit.n_literals),
-            "bias": (n_sets,),
-        }
+        expected = {"weights": (n_sets, sum(part.n_features for part in self.parts)), "bias": (n_sets,)}
         for name, shape in expected.items():
-            value = getattr(self, name)
-            if value is None and name == "literal_weights":
-                continue
-            array = np.array(value, dtype=np.float64)
+            array = np.array(getattr(self, name), dtype=np.float64)
             if array.shape != shape:
                 raise CircuitError(f"model: expected {name} of shape {shape}, found {array.shape}")
             if not np.all(np.isfinite(array)):
                 raise CircuitError(f"model: {name} holds NaN or infinity")
             array.setflags(write=False)
             object.__setattr__(self, name, array)
-        if self.encoder.n_features != self.circuit.n_variables:
-            raise CircuitError(
-                f"model: the encoder has {self.encoder.n_features} features, "
-                f"the circuit {self.circuit.n_variables} variables"
-            )
+        for part in self.parts:
+            if self.encoder.n_outputs != part.view.n_inputs:
+                raise CircuitError(
+                    f"model: the encoder makes {self.encoder.n_outputs} inputs, a view reads {part.view.n_inputs}"
+                )
+
+    @classmethod
+    def flat(
+        cls,
+        circuit: Circuit,
+        encoder: Encoder,
+        classes: tuple[int, ...] | tuple[str, ...],
+        element_weights: FloatArray,
+        literal_weights: FloatArray | None,
+        bias: FloatArray,
+        link: Link = "sigmoid",
+        provenance: Mapping[str, Any] | None = None,
+    ) -> "LogisticCircuit":
+        """The model of one circuit over the whole example, every element of which carries weights.
+
+        element_weights (n_sets, n_elements); literal_weights (n_sets, 2 n_variables), the literals X_0.. before not
+        X_0.., or None where literals carry none.
+        """
+        literals = np.full(circuit.n_literals, literal_weights is not None)
+        part = Part(
+            IdentityView(circuit.n_variables),
+            circuit,
+            np.concatenate([literals, np.ones(circuit.n_elements, dtype=bool)]),
+        )
+        element_weights = np.asarray(element_weights, dtype=np.float64)
+        weights = element_weights if literal_weights is None else np.concatenate([literal_weights, element_weights], 1)
+        return cls(encoder, (part,), classes, weights, bias, link, {} if provenance is None else provenance)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a copy in another process needs: the fields, not the compiled plans."""
-        return {name: value for name, value in self.__dict__.items() if name != "_plans"}
+        """What a copy in another process needs: the fields, not what was compiled."""
+        return {name: value for name, value in self.__dict__.items() if name != "_maps"}
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether the model is one circuit over the whole example."""
+        return len(self.parts) == 1 and isinstance(self.parts[0].view, IdentityView)
+
+    @property
+    def circuit(self) -> Circuit:
+        """The circuit of a flat model; CircuitError for a model of several, or of windows."""
+        if not self.is_flat:
+            raise CircuitError(
+                f"this works on a model of one circuit over the whole example; this one has {len(self.parts)} parts "
+                f"with {sum(part.view.n_cells for part in self.parts)} cells"
+            )
+        return self.parts[0].circuit
+
+    @property
+    def n_elements(self) -> int:
+        """Elements of all circuits."""
+        return sum(part.circuit.n_elements for part in self.parts)
+
+    @property
+    def n_or_gates(self) -> int:
+        """Or gates of all circuits."""
+        return sum(part.circuit.n_or_gates for part in self.parts)
 
     @property
     def n_parameters(self) -> int:
-        """Every weight of every set, the literals' and the bias included."""
-        literals = 0 if self.literal_weights is None else self.literal_weights.size
-        return int(self.element_weights.size + literals + self.bias.size)
+        """Every weight of every set and cell, the literals' and the bias included."""
+        return int(self.weights.size + self.bias.size)
 
     @cached_property
-    def weights(self) -> FloatArray:
-        """(n_sets, 2 n_variables + n_elements) weights in the order of `lcml.flows.flows`."""
-        literals = self.literal_weights
-        if literals is None:
-            literals = np.zeros((len(self.bias), self.circuit.n_literals))
-        return np.concatenate([literals, self.element_weights], axis=1)
+    def flow_weights(self) -> tuple[FloatArray, ...]:
+        """Per part (n_sets, n_cells, 2 n_variables + n_elements) weights of all flows, in the order of
+        `lcml.flows.flows`; 0 for flows that carry none."""
+        bounds = np.cumsum([part.n_features for part in self.parts])[:-1]
+        columns = np.split(self.weights, bounds, axis=1)
+        return tuple(part.dense(of_part) for part, of_part in zip(self.parts, columns, strict=True))
 
-    def logits(self, x: ArrayLike, backend: Backend | None = None, precision: Precision = "float32") -> FloatArray:
-        """(n_examples, n_sets) logits of raw examples (n_examples, n_features).
+    @property
+    def flat_weights(self) -> FloatArray:
+        """(n_sets, 2 n_variables + n_elements) of a flat model, in the order of `lcml.flows.flows`, 0 for flows without
+        weights."""
+        assert self.circuit
+        return self.flow_weights[0][:, 0, :]
+
+    @property
+    def element_weights(self) -> FloatArray:
+        """(n_sets, n_elements) of a flat model, 0 for elements without weights."""
+        return self.flat_weights[:, self.circuit.n_literals :]
+
+    @property
+    def literal_weights(self) -> FloatArray | None:
+        """(n_sets, 2 n_variables) of a flat model, 0 for literals without weights; None where no literal has any."""
+        n_literals = self.circuit.n_literals
+        return self.flat_weights[:, :n_literals] if self.parts[0].weighted[:n_literals].any() else None
+
+    def logits(self, x: Matrix, backend: Backend | None = None, precision: Precision = "float32") -> FloatArray:
+        """(n_examples, n_sets) logits of raw examples (n_examples, n_features), an array or rows in a file.
 
         Raises DataError for a wrong width, NaN or infinity, ContradictionError where Pr(root) = 0.
         """
         backend = backend or NumpyBackend()
-        plan = self._plan(backend)
+        maps, columns = self._compiled(backend)
         dtype = np.dtype(precision)
-        weights = backend.asarray(self.weights, dtype=dtype)
-        encoded = self.encoder.encode(np.asarray(x))
-        result = np.empty((len(encoded), len(self.bias)))
-        for start in range(0, len(encoded), backend.chunk_examples):
-            chunk = backend.asarray(encoded[start : start + backend.chunk_examples], dtype=dtype)
-            result[start : start + len(chunk)] = backend.to_host(weights @ flows(plan, literal_rows(plan, chunk))).T
-        return result + self.bias
+        weights = [backend.asarray(self.weights[:, of_map], dtype=dtype) for of_map in columns]
+        inputs = encoded(self.encoder, x)
+        size = backend.chunk_examples
+
+        def chunk(first: int) -> FloatArray:
+            examples = backend.asarray(inputs[first : first + size], dtype=dtype)
+            pairs = zip(weights, maps, strict=True)
+            total = sum((w @ feature_map.values(examples) for w, feature_map in pairs), start=0)
+            host: FloatArray = backend.to_host(total).T
+            return host
+
+        firsts = range(0, len(inputs), size)
+        parts = list(backend.map(chunk, firsts) if len(firsts) > 1 else map(chunk, firsts))
+        if not parts or not maps:
+            return np.zeros((len(inputs), len(self.bias))) + self.bias
+        return np.concatenate(parts).astype(np.float64) + self.bias
 
     def predict_proba(
         self, x: ArrayLike, backend: Backend | None = None, precision: Precision = "float32"
@@ -106,11 +179,21 @@ class LogisticCircuit:
         """(n_examples,) the most probable class of every example."""
         return np.asarray(self.classes)[predicted_codes(self.logits(x, backend, precision))]
 
-    def _plan(self, backend: Backend) -> FlowPlan:
-        plans: dict[str, FlowPlan] = self.__dict__.setdefault("_plans", {})
-        if backend.name not in plans:
-            plans[backend.name] = compile_plan(self.circuit, backend)
-        return plans[backend.name]
+    def _compiled(self, backend: Backend) -> tuple[list[FeatureMap], list[NDArray[np.intp]]]:
+        """Maps to the features that some set weights, and their columns in `weights`."""
+        compiled: dict[str, Any] = self.__dict__.setdefault("_maps", {})
+        if backend.name not in compiled:
+            maps, columns, first = [], [], 0
+            for part in self.parts:
+                by_cell = np.arange(first, first + part.n_features).reshape(part.view.n_cells, -1)
+                used = np.any(self.weights[:, by_cell] != 0, axis=(0, 1))
+                first += part.n_features
+                if used.any() or not part.circuit.is_tautology:
+                    maps.append(FeatureMap(part.view, part.circuit, part.flows[used], backend))
+                    columns.append(by_cell[:, used].ravel())
+            compiled[backend.name] = maps, columns
+        result: tuple[list[FeatureMap], list[NDArray[np.intp]]] = compiled[backend.name]
+        return result
 
 
 def n_weight_sets(n_classes: int, link: Link) -> int:

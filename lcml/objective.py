@@ -1,6 +1,6 @@
 """The convex objective that the weights minimise.
 
-    loss(theta) = 1/W sum_i w_i l(y_i, g(x_i)) + l2/2 sum_k |theta_k|^2,   g_k(x) = bias_k + theta_k . flows(x)
+    loss(theta) = 1/W sum_i w_i l(y_i, g(x_i)) + l2/2 sum_k |theta_k|^2,   g_k(x) = bias_k + theta_k . features(x)
 
 with W = sum of the example weights w_i; the bias is not penalised. l is, with targets t_ik in {0, 1},
 
@@ -11,37 +11,22 @@ Every statistic is a sum over examples: chunks can be added in any order, on any
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lcml.backend import Array, Backend
 from lcml.errors import DataError
-from lcml.features import FeatureStore
+from lcml.features import Chunk, FeatureStore
 from lcml.model import FloatArray, Link, n_weight_sets
-
-
-@dataclass(frozen=True, eq=False)
-class Parameters:
-    """weights (n_sets, n_features) in the order literals, elements (elements alone without literal weights); bias
-    (n_sets,)."""
-
-    weights: FloatArray
-    bias: FloatArray
-
-    def flat(self) -> FloatArray:
-        return np.concatenate([self.weights.ravel(), self.bias])
-
-    def from_flat(self, flat: FloatArray) -> "Parameters":
-        """Parameters of this shape from a flat vector."""
-        return Parameters(flat[: self.weights.size].reshape(self.weights.shape), flat[self.weights.size :])
+from lcml.parameters import Layout, Parameters
 
 
 class Objective:
     """Loss, gradient and curvature for the examples of a feature store.
 
-    labels (n_examples,) class codes; example_weights (n_examples,) not negative, or None for ones; l2 >= 0 per weight.
+    labels (n_examples,) class codes; example_weights (n_examples,) not negative, or None for ones; l2 >= 0 per weight;
+    layout: of the parameters, by default one weight per feature.
     """
 
     def __init__(
@@ -51,13 +36,13 @@ class Objective:
         n_classes: int,
         *,
         link: Link = "sigmoid",
-        literal_weights: bool = True,
         l2: float = 0.0,
         example_weights: NDArray[np.floating] | None = None,
+        layout: Layout | None = None,
     ) -> None:
         self.features, self.labels, self.link, self.l2 = features, labels, link, l2
         self.n_sets = n_weight_sets(n_classes, link)
-        self._first = 0 if literal_weights else features.circuit.n_literals
+        self.layout = Layout(features.parts) if layout is None else layout
         weights = np.ones(len(labels)) if example_weights is None else np.asarray(example_weights, dtype=np.float64)
         if weights.shape != labels.shape or len(labels) != features.n_examples or np.any(weights < 0):
             raise DataError(
@@ -68,49 +53,50 @@ class Objective:
             raise DataError("the example weights sum to 0; give at least one example a positive weight")
         self.example_weights = weights / weights.sum()
 
-    @property
-    def rows(self) -> NDArray[np.int64]:
-        """(n_features,) the chunk row of every weighted feature."""
-        return self.features.rows[self._first :]
-
     def zeros(self) -> Parameters:
         """All weights and biases 0."""
-        return Parameters(np.zeros((self.n_sets, len(self.rows))), np.zeros(self.n_sets))
+        return self.layout.zeros(self.n_sets)
 
     def logits(self, parameters: Parameters) -> FloatArray:
         """(n_examples, n_sets) logits on the host."""
         weights, bias = self.on_device(parameters)
-        parts = self.features.map(lambda _, values: self._host((weights @ values + bias).T))
+        parts = self.features.map(lambda _, chunk: self._host((chunk.weighted_sum(weights) + bias).T))
         return np.concatenate(list(parts))
 
     def value_and_gradient(
         self, parameters: Parameters, chunks: Sequence[int] | None = None
-    ) -> tuple[float, Parameters]:
-        """The loss and its gradient; over `chunks` alone an unbiased estimate of both."""
+    ) -> tuple[FloatArray, Parameters]:
+        """The loss of every weight set (one number under the softmax, which they share), and the gradient of their sum.
+
+        Over `chunks` alone an unbiased estimate of both.
+        """
         weights, bias = self.on_device(parameters)
         xp = self.features.backend.xp
 
-        def statistics(examples: slice, values: Array) -> tuple[Array, ...]:
-            loss, residual = self._loss_and_residual(weights @ values + bias, examples)
-            return loss, (values @ residual.T).T, xp.sum(residual, axis=1)  # the faster of the two orders
+        def statistics(examples: slice, chunk: Chunk) -> tuple[Array, ...]:
+            loss, residual = self._loss_and_residual(chunk.weighted_sum(weights) + bias, examples)
+            return loss, chunk.correlation(residual), xp.sum(residual, axis=1)
 
         share = 1.0 if chunks is None else self.features.share(chunks)
         loss, by_row, by_bias = (self._host(total) / share for total in self.features.sum(statistics, chunks))
-        gradient = by_row[:, self.rows] + self.l2 * parameters.weights
-        value = float(loss) + 0.5 * self.l2 * float(np.sum(parameters.weights**2))
-        return value, Parameters(gradient, by_bias)
+        gradient = self.layout.raise_(by_row[:, self.features.rows], by_bias) + self.l2 * parameters.weights
+        penalty = 0.5 * self.l2 * np.sum(parameters.weights**2, axis=1)
+        return loss + (penalty.sum() if self.link == "softmax" else penalty), Parameters(gradient, by_bias)
 
-    def hessian_diagonal(self, parameters: Parameters) -> Parameters:
-        """d2 loss / d theta^2, weight by weight: 1/W sum_i w_i h_ik x_ij^2 + l2 with h = p (1 - p)."""
+    def curvature_bound(self, parameters: Parameters) -> Parameters:
+        """At least d2 loss / d theta^2, weight by weight: 1/W sum_i w_i h_ik x_ij + l2 with h = p (1 - p).
+
+        A feature x in [0, 1] is no smaller than its square, which the exact value has; it is exact where x is 0 or 1.
+        """
         weights, bias = self.on_device(parameters)
         xp = self.features.backend.xp
 
-        def statistics(examples: slice, values: Array) -> tuple[Array, ...]:
-            curvature = self.curvature(weights @ values + bias, examples)
-            return ((values * values) @ curvature.T).T, xp.sum(curvature, axis=1)
+        def statistics(examples: slice, chunk: Chunk) -> tuple[Array, ...]:
+            curvature = self.curvature(chunk.weighted_sum(weights) + bias, examples)
+            return chunk.correlation(curvature), xp.sum(curvature, axis=1)
 
-        by_row, by_bias = self.features.sum(statistics)
-        return Parameters(self._host(by_row)[:, self.rows] + self.l2, self._host(by_bias))
+        by_row, by_bias = (self._host(total) for total in self.features.sum(statistics))
+        return Parameters(self.layout.raise_(by_row[:, self.features.rows], by_bias) + self.l2, by_bias)
 
     def residual(self, logits: Array, examples: slice) -> Array:
         """w_i (p_ik - t_ik) / W, the derivative of the loss by the logits, (n_sets, n_examples of the chunk)."""
@@ -137,17 +123,18 @@ class Objective:
             loss = xp.maximum(logits, xp.zeros_like(logits)) + xp.log1p(xp.exp(-xp.abs(logits))) - target * logits
         weight = self._weight_row(logits, examples)
         residual = (_probability(backend, logits, self.link) - target) * weight
-        return xp.sum(xp.astype(loss * weight, xp.float64)), residual
+        return xp.sum(xp.astype(loss * weight, xp.float64), axis=1), residual
 
     def _weight_row(self, logits: Array, examples: slice) -> Array:
         return self.features.backend.asarray(self.example_weights[examples], dtype=logits.dtype)[None, :]
 
     def on_device(self, parameters: Parameters) -> tuple[Array, Array]:
         """Weights (n_sets, n_rows) scattered to the chunk's rows, bias (n_sets, 1), in the features' precision."""
-        backend, dtype = self.features.backend, self.features._dtype
+        backend, dtype = self.features.backend, self.features.dtype
+        lowered = self.layout.lower(parameters)
         weights = np.zeros((self.n_sets, self.features.n_rows), dtype=dtype)
-        weights[:, self.rows] = parameters.weights
-        return backend.asarray(weights), backend.asarray(parameters.bias[:, None], dtype=dtype)
+        weights[:, self.features.rows] = lowered.weights
+        return backend.asarray(weights), backend.asarray(lowered.bias[:, None], dtype=dtype)
 
     def _host(self, values: Array) -> FloatArray:
         return np.asarray(self.features.backend.to_host(values), dtype=np.float64)

@@ -77,16 +77,22 @@ SplitLog = Sequence[tuple[ChosenSplit, ...]]
 """The splits of every round after the first fit."""
 
 
-def split_lines(log: SplitLog, feature_names: Sequence[str]) -> Iterator[str]:
-    """One JSON object per split: the round (from 1), the element of the circuit before that round, the variable."""
+def split_lines(log: SplitLog, variable_names: Sequence[Sequence[str]]) -> Iterator[str]:
+    """One JSON object per split: the round (from 1), the part, the element of its circuit before that round, and the
+    variable.
+
+    variable_names: of every part. With several parts the variable's name begins with that of the part.
+    """
+    several = "part {}: " if len(variable_names) > 1 else ""
     for round, splits in enumerate(log, start=1):
         for choice in splits:
             split = choice.split
             record = {
                 "round": round,
+                "part": split.part,
                 "element": split.element,
                 "variable": split.variable,
-                "feature": feature_names[split.variable],
+                "feature": several.format(split.part) + variable_names[split.part][split.variable],
                 "score": choice.score,
                 "added": choice.added,
             }
@@ -95,7 +101,7 @@ def split_lines(log: SplitLog, feature_names: Sequence[str]) -> Iterator[str]:
 
 def run_params(config: TrainConfig) -> dict[str, Any]:
     """The parameters of a run: the settings that have a value."""
-    return {name: value for name, value in config.settings().items() if value is not None}
+    return {name: value for name, value in config.settings().items() if value not in (None, [])}
 
 
 def run_tags(prepared: "Prepared") -> dict[str, str]:

@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, get_args, get_origin
 
-from lcml.backend import Precision
+from lcml.backend import FeaturePrecision
 from lcml.errors import SettingsError
 from lcml.model import Link
 from lcml.scoring import Criterion
@@ -47,7 +47,7 @@ class LearnSettings:
     round_iterations: int = 20
     final_iterations: int = 60
     tolerance: float = 1e-5
-    precision: Precision = "float32"
+    precision: FeaturePrecision = "fixed16"
     memory_budget: int | None = None
     seed: int = 0
 

@@ -23,10 +23,11 @@ MAX_DEPTH = 64
 
 @dataclass(frozen=True)
 class Split:
-    """Split element `element` of a circuit on variable `variable`."""
+    """Split element `element` of a circuit on variable `variable`; part: which circuit, where a model has several."""
 
     element: int
     variable: int
+    part: int = 0
 
 
 @dataclass(frozen=True, eq=False)

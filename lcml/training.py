@@ -9,15 +9,18 @@ from time import monotonic
 from typing import Any
 
 import lcml
+from lcml.backend import evaluation_precision
 from lcml.checkpoint import Checkpoint, save_checkpoint
 from lcml.formats import save_model
 from lcml.learner import Learner, RoundReport
 from lcml.metrics import Quality, confusion_matrix, quality
 from lcml.model import FloatArray, LogisticCircuit, predicted_codes
+from lcml.names import variable_names
 from lcml.preparation import Prepared
 from lcml.records import MODEL_ARTIFACT, RoundRecord, dataset_record, run_params, run_tags, split_lines
 from lcml.selection import ChosenSplit
 from lcml.solver import never
+from lcml.specs import Shape
 from lcml.tracking import Status, Tracker
 
 OnRound = Callable[[RoundRecord], None]
@@ -40,7 +43,7 @@ class Outcome:
 def make_learner(prepared: Prepared, should_stop: Callable[[], bool] = never) -> Learner:
     """The learner, at the beginning or where the checkpoint stands. Raises what Learner raises."""
     return Learner(
-        prepared.checkpoint.vtree,
+        prepared.checkpoint.places,
         prepared.train,
         prepared.valid,
         len(prepared.splits.classes),
@@ -118,7 +121,7 @@ class _Run:
         save_model(model, config.model_path)
 
         examples = splits.test if len(splits.test) else splits.valid
-        logits = model.logits(examples.features, backend, config.learn.precision)
+        logits = model.logits(examples.features, backend, evaluation_precision(config.learn.precision))
         measured = quality(logits, examples.labels, len(splits.classes), config.learn.link)
         assert self.learner.state is not None
         outcome = Outcome(
@@ -137,10 +140,9 @@ class _Run:
 
     def _best_model(self, stopped: bool) -> LogisticCircuit:
         learner, splits, learn = self.learner, self.prepared.splits, self.prepared.config.learn
-        circuit, best = learner.best()
+        parts, fitted = learner.best()
         assert learner.state is not None
-        n_literals = circuit.n_literals if learn.literal_weights else 0
-        weights = best.parameters.weights
+        best = learner.state.best
         learned = {
             "rounds": learner.state.round,
             "best_round": best.round,
@@ -152,12 +154,11 @@ class _Run:
             "stopped": stopped,
         }
         return LogisticCircuit(
-            circuit=circuit,
             encoder=self.prepared.encoder,
+            parts=parts,
             classes=splits.classes,  # type: ignore[arg-type]  # of one type, as lcml.data makes them
-            element_weights=weights[:, n_literals:],
-            literal_weights=weights[:, :n_literals] if learn.literal_weights else None,
-            bias=best.parameters.bias,
+            weights=fitted.weights,
+            bias=fitted.bias,
             link=learn.link,
             provenance=provenance(self.prepared, learned),
         )
@@ -178,7 +179,7 @@ class _Run:
         checkpoint = Checkpoint(
             config=self.prepared.config,
             fingerprint=before.fingerprint,
-            vtree=before.vtree,
+            places=before.places,
             run_name=before.run_name,
             run_id=self.tracker.run_id or before.run_id,
             state=self.learner.state,
@@ -195,7 +196,9 @@ class _Run:
         counts = confusion_matrix(predicted_codes(logits), labels, len(splits.classes))
         self.tracker.artifact(MODEL_ARTIFACT, config.model_path)
         self.tracker.artifact("settings.toml", config.as_toml().encode())
-        self.tracker.artifact("splits.jsonl", "".join(split_lines(self.log, splits.feature_names)).encode())
+        views = [view for view, _ in self.prepared.checkpoint.places]
+        names = [variable_names(self.prepared.encoder, view, splits.feature_names) for view in views]
+        self.tracker.artifact("splits.jsonl", "".join(split_lines(self.log, names)).encode())
         self.tracker.artifact("plots/learning_curves.png", plots.learning_curves(self.rounds))
         self.tracker.artifact("plots/confusion_matrix.png", plots.confusion_matrix(counts, splits.classes))
 
@@ -216,7 +219,7 @@ def provenance(prepared: Prepared, learned: dict[str, Any]) -> dict[str, Any]:
             "n_train": len(splits.train),
             "n_valid": len(splits.valid),
             "n_test": len(splits.test),
-            "image_shape": None if splits.image_shape is None else list(splits.image_shape),
+            "image_shape": _shape(prepared.image_shape),
             "feature_names": list(splits.feature_names),
         },
         "settings": config.settings(),
@@ -236,12 +239,17 @@ def provenance(prepared: Prepared, learned: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _shape(image_shape: Shape | None) -> list[int] | None:
+    """As it is known of most images, without their one channel."""
+    return None if image_shape is None else list(image_shape[1:] if image_shape[0] == 1 else image_shape)
+
+
 def _final_metrics(outcome: Outcome) -> dict[str, float]:
     """The figures of the model kept: they end the curves of the rounds."""
     model, valid, test = outcome.model, outcome.valid, outcome.test
     values = {
-        "n_elements": float(model.circuit.n_elements),
-        "n_or_gates": float(model.circuit.n_or_gates),
+        "n_elements": float(model.n_elements),
+        "n_or_gates": float(model.n_or_gates),
         "n_parameters": float(model.n_parameters),
         "train_accuracy": outcome.train_accuracy,
         "valid_accuracy": valid.accuracy,

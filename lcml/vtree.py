@@ -128,29 +128,42 @@ def random(n_variables: int, seed: int) -> Vtree:
     return _from_order(order, lambda size: int(generator.integers(1, size)))
 
 
-def grid(height: int, width: int, offset: tuple[int, int] = (0, 0)) -> Vtree:
+def grid(height: int, width: int, offset: tuple[int, int] = (0, 0), n_channels: int = 1) -> Vtree:
     """Image vtree: neighbours are paired alternately along rows and along columns, from single pixels to the image.
 
-    Variable r * width + c is the pixel in row r and column c. `offset` (rows, columns) shifts where pairing begins:
-    with an offset of 1, pixel 0 stays alone at the first level and pixels 1 and 2 pair up.
+    Variable c * height * width + y * width + x is the pixel in row y and column x of channel c. `offset` (rows,
+    columns) shifts where pairing begins: with an offset of 1, pixel 0 stays alone at the first level and pixels 1 and 2
+    pair up. Several channels have a tree each, the trees are paired in order, the pairs are paired, and so on.
     """
-    if height < 1 or width < 1:
-        raise CircuitError(f"vtree grid: expected a height and width of at least 1, found {height} x {width}")
+    if height < 1 or width < 1 or n_channels < 1:
+        raise CircuitError(
+            f"vtree grid: expected a height, a width and channels of at least 1, found {height} x {width} and "
+            f"{n_channels} channels"
+        )
     builder = _Builder()
+    blocks = [_grid(builder, height, width, offset, channel * height * width) for channel in range(n_channels)]
+    while len(blocks) > 1:
+        pairs = zip(blocks[::2], blocks[1::2], strict=False)
+        blocks = [builder.inner(*pair) for pair in pairs] + blocks[len(blocks) // 2 * 2 :]
+    return builder.build()
+
+
+def _grid(builder: "_Builder", height: int, width: int, offset: tuple[int, int], first: int) -> int:
+    """The root of the tree over one channel, whose variables begin with `first`."""
     rows, columns = offset
     block_ids: dict[tuple[int, int], int] = {
-        (r + rows % max(height, 1), c + columns % max(width, 1)): builder.leaf(r * width + c)
-        for r in range(height)
-        for c in range(width)
+        (y + rows % height, x + columns % width): builder.leaf(first + y * width + x)
+        for y in range(height)
+        for x in range(width)
     }
     axis = 1
     while len(block_ids) > 1:
         merged: dict[tuple[int, int], int] = {}
-        for (r, c), node in block_ids.items():
-            place = (r // 2, c) if axis == 0 else (r, c // 2)
+        for (y, x), node in block_ids.items():
+            place = (y // 2, x) if axis == 0 else (y, x // 2)
             merged[place] = builder.inner(merged[place], node) if place in merged else node
         block_ids, axis = merged, 1 - axis
-    return builder.build()
+    return block_ids.popitem()[1]
 
 
 def from_mutual_information(data: ArrayLike, labels: ArrayLike | None = None, *, alpha: float = 1.0) -> Vtree:

@@ -49,7 +49,7 @@ def models(draw: st.DrawFn) -> LogisticCircuit:
     link: Link = draw(st.sampled_from(["sigmoid", "softmax"]))
     n_sets = n_weight_sets(len(classes), link)
     literal_weights = arrays(np.float64, (n_sets, circuit.n_literals), elements=FINITE)
-    return LogisticCircuit(
+    return LogisticCircuit.flat(
         circuit=circuit,
         encoder=draw(encoders(circuit.n_variables)),
         classes=tuple(classes),

@@ -30,7 +30,15 @@ class StrictBackend(Backend):
         return array_api_strict.asarray(host, device=self._device)
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
-        return array_api_strict.empty(shape, dtype=dtype, device=self._device)
+        kind = getattr(array_api_strict, dtype.name) if isinstance(dtype, np.dtype) else dtype
+        return array_api_strict.empty(shape, dtype=kind, device=self._device)
+
+    def put(self, out: Array, rows: np.ndarray[Any, Any], values: Array) -> None:
+        for index, row in enumerate(rows.tolist()):
+            out[row, ...] = values[index, ...]
+
+    def copy(self, values: Array) -> Array:
+        return array_api_strict.asarray(values, copy=True)
 
     def to_host(self, values: Array) -> np.ndarray[Any, Any]:
         return np.asarray(array_api_strict.from_dlpack(values, device=array_api_strict.Device("CPU_DEVICE"))._array)

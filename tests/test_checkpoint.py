@@ -11,11 +11,12 @@ from lcml.errors import FormatError, OutputError
 from lcml.formats.container import read_container, write_container
 from lcml.learner import Best, FitState
 from lcml.metrics import Quality
-from lcml.objective import Parameters
+from lcml.parameters import Parameters
 from lcml.records import RoundRecord
 from lcml.selection import ChosenSplit
 from lcml.settings import LearnSettings
 from lcml.splits import Split
+from lcml.views import IdentityView, WindowView
 
 CONFIG = TrainConfig(
     data="somewhere/table.csv",
@@ -27,7 +28,11 @@ CONFIG = TrainConfig(
 LOG = (
     (ChosenSplit(Split(3, 1), 0.1 + 0.2, 1), ChosenSplit(Split(0, 2), 1 / 3, 5)),
     (),
-    (ChosenSplit(Split(9, 0), 7.0, 3),),
+    (ChosenSplit(Split(9, 0, 1), 7.0, 3),),
+)
+PLACES = (
+    (IdentityView(4), vtree.random(4, 5)),
+    (WindowView((1, 2, 2), (1, 2), grid=(2, 1), root=True), vtree.balanced(2)),
 )
 RECORD = RoundRecord("grow", 1, 0.1, 12, 5, 63, 2, 9, 1 / 3, 0.9, 2 / 3, 0.8, 0.7, True, {"fit": 0.1, "score": 1e-9})
 
@@ -41,9 +46,7 @@ def checkpoint() -> Checkpoint:
     history = tuple(tuple(choice.split for choice in splits) for splits in LOG)
     best = Best(2, 0.1, parameters(1), 0.9, Quality(1 / 3, 2 / 3, 1e-7))
     state = FitState(history, parameters(0), best, stale_rounds=1, seconds=1.25)
-    return Checkpoint(
-        CONFIG, "ab" * 32, vtree.random(4, 5), "a name", "run", state, LOG, (RECORD, replace(RECORD, round=2))
-    )
+    return Checkpoint(CONFIG, "ab" * 32, PLACES, "a name", "run", state, LOG, (RECORD, replace(RECORD, round=2)))
 
 
 def test_a_round_trip_is_exact_to_the_bit(tmp_path: Path) -> None:
@@ -53,7 +56,9 @@ def test_a_round_trip_is_exact_to_the_bit(tmp_path: Path) -> None:
     assert (after.config, after.fingerprint, after.run_name, after.run_id) == (CONFIG, "ab" * 32, "a name", "run")
     assert after.log == LOG
     assert after.rounds == before.rounds
-    assert after.vtree.same_as(before.vtree)
+    for (view, tree), (old_view, old_tree) in zip(after.places, PLACES, strict=True):
+        assert view == old_view
+        assert tree.same_as(old_tree)
     assert after.state is not None
     assert before.state is not None
     assert after.state.history == before.state.history

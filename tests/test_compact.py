@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from lcml import vtree as vtrees
 from lcml.circuit import Circuit, initial_circuit
-from lcml.compact import compact, count_parameters
+from lcml.compact import compact
 from lcml.encoder import ScaleEncoder
 from lcml.formats import read_circuit, read_vtree
 from lcml.model import LogisticCircuit
@@ -34,23 +34,23 @@ def test_the_function_stays_on_circuits_of_any_kind(circuit: Circuit) -> None:
 
 def test_by_hand() -> None:
     # Elements xy, x not-y, not-x y, not-x not-y weigh 1, 2, 3, 4, literals x, y, not-x, not-y 10, 20, 30, 40: with the
-    # literals' pushed up 31, 52, 53, 74; the first one pushed to the bias 0, 21, 22, 43 and 31 + 5.
+    # literals' pushed up 31, 52, 53, 74; the last one pushed to the bias -43, -22, -21, 0 and 74 + 5.
     circuit = initial_circuit(vtrees.balanced(2))
     encoder = ScaleEncoder(np.zeros(2), np.ones(2))
     element_weights, literal_weights = np.array([[1.0, 2, 3, 4]]), np.array([[10.0, 20, 30, 40]])
-    small = compact(LogisticCircuit(circuit, encoder, (0, 1), element_weights, literal_weights, np.array([5.0])))
-    assert small.element_weights.tolist() == [[0, 21, 22, 43]]
+    small = compact(LogisticCircuit.flat(circuit, encoder, (0, 1), element_weights, literal_weights, np.array([5.0])))
+    assert small.element_weights.tolist() == [[-43, -22, -21, 0]]
     assert small.literal_weights is None
-    assert small.bias.tolist() == [36]
-    assert count_parameters(small) == 4
+    assert small.bias.tolist() == [79]
+    assert small.n_parameters == 4
 
 
 def test_counts() -> None:
     model = model_on(wide_circuit())
     circuit = model.circuit
-    assert count_parameters(model) == model.n_parameters == 3 * (circuit.n_literals + circuit.n_elements + 1)
-    assert count_parameters(compact(model)) == 3 * (circuit.n_elements - circuit.n_or_gates + 1)
-    assert count_parameters(compact(compact(model))) == count_parameters(compact(model))
+    assert model.n_parameters == 3 * (circuit.n_literals + circuit.n_elements + 1)
+    assert compact(model).n_parameters == 3 * (circuit.n_elements - circuit.n_or_gates + 1)
+    assert compact(compact(model)).n_parameters == compact(model).n_parameters
 
 
 @pytest.mark.data
@@ -58,7 +58,7 @@ def test_the_authors_circuit(data_dir: Path) -> None:
     vtree = read_vtree(data_dir / "ucla" / "balanced.vtree")
     model = read_circuit(data_dir / "ucla" / "mnist.circuit", vtree, scale=255.0)
     small = compact(model)
-    assert (count_parameters(model), count_parameters(small)) == (163_870, 64_670)
+    assert (model.n_parameters, small.n_parameters) == (163_870, 64_670)
     x = np.random.default_rng(0).integers(0, 256, (20, 784))
     expected = model.logits(x, precision="float64")
     np.testing.assert_allclose(small.logits(x, precision="float64"), expected, rtol=0, atol=1e-12)

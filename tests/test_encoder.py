@@ -22,6 +22,13 @@ def test_shared_scale_takes_one_range_for_all_pixels() -> None:
     assert encoder.encode(np.array([[2, 6]], np.uint8)).tolist() == [[0.25, 0.75]]
 
 
+def test_shared_scale_takes_a_range_for_every_channel() -> None:
+    encoder = fit_encoder("scale", np.array([[0, 4, 50, 10], [8, 6, 20, 30]]), shared=2)
+    assert isinstance(encoder, ScaleEncoder)
+    assert encoder.low.tolist() == [0, 0, 10, 10]
+    assert encoder.high.tolist() == [8, 8, 50, 50]
+
+
 def test_divide_is_the_raw_value_over_the_divisor() -> None:
     encoder = fit_encoder("divide", np.array([[3, 9]], np.uint8), divisor=255)
     assert encoder.kind == "scale"
@@ -39,7 +46,7 @@ def test_boolean_threshold_is_the_mean_plus_a_twentieth_of_the_deviation() -> No
 def test_chunks_do_not_change_the_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.random.default_rng(0).integers(0, 256, (101, 7)).astype(np.uint8)
     whole = [fit_encoder(kind, x).encode(x) for kind in ("scale", "boolean")]
-    monkeypatch.setattr("lcml.encoder.CHUNK_BYTES", 8 * 7 * 10)
+    monkeypatch.setattr("lcml.rows.CHUNK_BYTES", 8 * 7 * 10)
     assert [fit_encoder(kind, x).encode(x).tobytes() for kind in ("scale", "boolean")] == [q.tobytes() for q in whole]
 
 
@@ -78,7 +85,7 @@ def test_bad_input_is_refused_with_its_place(x: Any, message: str) -> None:
 def test_extreme_values_are_refused_or_scaled_without_overflow() -> None:
     with pytest.raises(DataError, match="column 0 cannot be scaled"):
         fit_encoder("scale", [[-1.7e308], [1.7e308]])
-    with pytest.raises(DataError, match="threshold must hold one finite number"):
+    with pytest.raises(DataError, match="column 0 has the threshold inf; expected a finite number"):
         fit_encoder("boolean", [[1.7e308], [-1.7e308], [1.7e308]])
     assert ScaleEncoder(np.array([1e308]), np.array([1.5e308])).encode([[-1.7e308], [1.7e308]]).tolist() == [[0], [1]]
 

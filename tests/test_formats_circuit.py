@@ -107,7 +107,7 @@ def test_a_round_trip_is_exact_to_the_bit(tmp_path: Path, model: LogisticCircuit
     write_vtree(model.circuit.vtree, tmp_path / "a.vtree")
     again = read_circuit(first, read_vtree(tmp_path / "a.vtree"), classes=model.classes, link=model.link)
     assert again.circuit.same_as(model.circuit)
-    for name in ("weights", "bias"):
+    for name in ("flat_weights", "bias"):
         assert_same_bits(getattr(again, name), getattr(model, name))
     write_circuit(again, second)
     assert first.read_bytes() == second.read_bytes()

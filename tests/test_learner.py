@@ -9,14 +9,15 @@ import pytest
 
 from lcml import vtree as vtrees
 from lcml.backend import CupyBackend, NumpyBackend, cuda_is_available
-from lcml.circuit import initial_circuit
 from lcml.data import load_splits
 from lcml.encoder import fit_encoder
 from lcml.errors import DataError, SettingsError
 from lcml.features import FeatureStore
-from lcml.learner import EncodedSet, FitState, Learner, circuit_after
+from lcml.learner import EncodedSet, FitState, Learner, parts_after
 from lcml.objective import Objective
+from lcml.parts import initial_part
 from lcml.settings import LearnSettings, SolverName
+from lcml.views import IdentityView, View
 from lcml.vtree import Vtree
 
 NUMPY = NumpyBackend()
@@ -33,12 +34,17 @@ def noisy_rule(n: int, seed: int) -> EncodedSet:
     return EncodedSet(q, np.where(noise, generator.integers(0, 3, n), labels))
 
 
+def whole(vtree: Vtree) -> list[tuple[View, Vtree]]:
+    """One part that sees every variable."""
+    return [(IdentityView(vtree.n_variables), vtree)]
+
+
 TRAIN, VALID = noisy_rule(300, 1), noisy_rule(100, 2)
 
 
 def learner(settings: LearnSettings = SETTINGS, vtree: Vtree | None = None, **options: object) -> Learner:
     vtree = vtree or vtrees.grid(3, 3)
-    return Learner(vtree, TRAIN, VALID, 3, settings, NUMPY, **options)  # type: ignore[arg-type]
+    return Learner(whole(vtree), TRAIN, VALID, 3, settings, NUMPY, **options)  # type: ignore[arg-type]
 
 
 def finished(fresh: Learner) -> FitState:
@@ -63,17 +69,19 @@ def test_rounds_grow_the_circuit_and_lower_the_loss() -> None:
     assert [report.round for report in reports] == [0, 1, 2, 3, 4]
     assert all(later.n_elements > earlier.n_elements for earlier, later in pairwise(reports))
     assert reports[-1].train_loss < reports[0].train_loss
-    assert reports[-1].n_parameters == 3 * (reports[-1].n_elements + 18 + 1)
+    # independent elements alone carry weights: one less per or gate
+    assert reports[-1].n_parameters == 3 * (reports[-1].n_elements - reports[-1].n_or_gates + 1)
     assert {"score", "split", "features", "fit", "evaluate"} <= reports[-1].seconds.keys()
 
 
 def test_reported_figures_are_those_of_the_best_weights() -> None:
     fresh = learner()
     finished(fresh)
-    circuit, best = fresh.best()
-    objective = Objective(FeatureStore(circuit, VALID.values, NUMPY), VALID.labels, 3)
-    predicted = objective.logits(best.parameters).argmax(axis=1)
-    assert best.valid.accuracy == pytest.approx((predicted == VALID.labels).mean())
+    parts, best = fresh.best()
+    objective = Objective(FeatureStore(parts, VALID.values, NUMPY), VALID.labels, 3)
+    predicted = objective.logits(best).argmax(axis=1)
+    assert fresh.state is not None
+    assert fresh.state.best.valid.accuracy == pytest.approx((predicted == VALID.labels).mean())
 
 
 def test_the_same_seed_gives_the_same_model() -> None:
@@ -98,22 +106,25 @@ def test_history_replays_to_the_circuit() -> None:
     for _ in fresh.grow():
         pass
     assert fresh.state is not None
-    replayed = circuit_after(initial_circuit(vtrees.grid(3, 3)), fresh.state, fresh.state.round, 0)
-    assert replayed.same_as(fresh.circuit)
+    start = (initial_part(IdentityView(9), vtrees.grid(3, 3)),)
+    (replayed,) = parts_after(start, fresh.state.history, 0)
+    assert replayed.circuit.same_as(fresh.parts[0].circuit)
+    np.testing.assert_array_equal(replayed.weighted, fresh.parts[0].weighted)
 
 
 def test_limits_on_elements_parameters_and_rounds() -> None:
-    initial = initial_circuit(vtrees.grid(3, 3)).n_elements
-    small = learner(dataclasses.replace(SETTINGS, max_elements=initial + 6))
-    assert [report.n_elements <= initial + 6 for report in small.grow()]
-    assert small.circuit.n_elements <= initial + 6
-    few = learner(dataclasses.replace(SETTINGS, max_parameters=3 * (initial + 9 + 18 + 1)))
-    assert all(report.n_parameters <= 3 * (initial + 9 + 18 + 1) for report in few.grow())
+    initial = initial_part(IdentityView(9), vtrees.grid(3, 3))
+    n_elements = initial.circuit.n_elements
+    small = learner(dataclasses.replace(SETTINGS, max_elements=n_elements + 6))
+    assert max(report.n_elements for report in small.grow()) in range(n_elements + 1, n_elements + 7)
+    limit = 3 * (initial.n_features + 9 + 1)
+    few = learner(dataclasses.replace(SETTINGS, max_parameters=limit))
+    assert limit // 2 < max(report.n_parameters for report in few.grow()) <= limit
     assert len(list(learner(dataclasses.replace(SETTINGS, rounds=0)).grow())) == 1
 
 
 def test_limits_below_the_initial_circuit_are_refused() -> None:
-    with pytest.raises(SettingsError, match=r"the initial circuit over 9 variables has .* parameters, more than"):
+    with pytest.raises(SettingsError, match=r"the initial circuits have .* parameters, more than max_parameters 30"):
         learner(dataclasses.replace(SETTINGS, max_parameters=30))
 
 
@@ -151,9 +162,10 @@ def test_planted_rule_is_learned() -> None:
     q = generator.integers(0, 2, (500, 6)).astype(float)
     labels = ((q[:, 0] * q[:, 3] + q[:, 5]) > 0).astype(np.int64)
     train, valid = EncodedSet(q[:400], labels[:400]), EncodedSet(q[400:], labels[400:])
-    fresh = Learner(vtrees.balanced(6), train, valid, 2, dataclasses.replace(SETTINGS, l2=1e-5, l2_path=(1e-5,)), NUMPY)
-    finished(fresh)
-    assert fresh.best()[1].valid.accuracy == 1.0
+    fresh = Learner(
+        whole(vtrees.balanced(6)), train, valid, 2, dataclasses.replace(SETTINGS, l2=1e-5, l2_path=(1e-5,)), NUMPY
+    )
+    assert finished(fresh).best.valid.accuracy == 1.0
 
 
 @pytest.mark.parametrize("n_variables", [1, 2])
@@ -161,9 +173,8 @@ def test_one_and_two_variables(n_variables: int) -> None:
     q = np.random.default_rng(0).random((80, n_variables))
     labels = (q[:, 0] > 0.5).astype(np.int64)
     train, valid = EncodedSet(q[:60], labels[:60]), EncodedSet(q[60:], labels[60:])
-    fresh = Learner(vtrees.balanced(n_variables), train, valid, 2, SETTINGS, NUMPY)
-    finished(fresh)
-    assert fresh.best()[1].valid.accuracy > 0.9
+    fresh = Learner(whole(vtrees.balanced(n_variables)), train, valid, 2, SETTINGS, NUMPY)
+    assert finished(fresh).best.valid.accuracy > 0.9
 
 
 @pytest.mark.parametrize("which", ["training", "validation"])
@@ -171,7 +182,7 @@ def test_an_empty_set_is_refused(which: str) -> None:
     empty = EncodedSet(np.zeros((0, 9)), np.zeros(0, dtype=np.int64))
     train, valid = (empty, VALID) if which == "training" else (TRAIN, empty)
     with pytest.raises(DataError, match=f"the {which} set is empty"):
-        Learner(vtrees.grid(3, 3), train, valid, 3, SETTINGS, NUMPY)
+        Learner(whole(vtrees.grid(3, 3)), train, valid, 3, SETTINGS, NUMPY)
 
 
 @pytest.mark.parametrize(
@@ -195,7 +206,7 @@ def test_settings_out_of_range_are_named(changes: dict[str, object], message: st
 @pytest.mark.skipif(not cuda_is_available(), reason="no CUDA device answers")
 def test_cupy_learns_what_numpy_learns() -> None:
     settings = dataclasses.replace(SETTINGS, precision="float64", rounds=2)
-    on_card = Learner(vtrees.grid(3, 3), TRAIN, VALID, 3, settings, CupyBackend())
+    on_card = Learner(whole(vtrees.grid(3, 3)), TRAIN, VALID, 3, settings, CupyBackend())
     first, second = finished(on_card), finished(learner(settings))
     assert first.history == second.history
     np.testing.assert_allclose(first.best.parameters.flat(), second.best.parameters.flat(), atol=1e-6)
@@ -209,11 +220,11 @@ def test_digits_reach_98_percent_of_the_test_set_over_five_seeds() -> None:
         train, valid, test = (
             EncodedSet(encoder.encode(part.features), part.labels) for part in (splits.train, splits.valid, splits.test)
         )
-        fresh = Learner(vtrees.grid(8, 8), train, valid, 10, LearnSettings(seed=seed), NUMPY)
+        fresh = Learner(whole(vtrees.grid(8, 8)), train, valid, 10, LearnSettings(seed=seed), NUMPY)
         finished(fresh)
-        circuit, best = fresh.best()
-        objective = Objective(FeatureStore(circuit, test.values, NUMPY), test.labels, 10)
-        right.append((objective.logits(best.parameters).argmax(axis=1) == test.labels).mean())
+        parts, best = fresh.best()
+        objective = Objective(FeatureStore(parts, test.values, NUMPY), test.labels, 10)
+        right.append((objective.logits(best).argmax(axis=1) == test.labels).mean())
     assert np.mean(right) >= 0.98
 
 
@@ -222,5 +233,5 @@ def test_data_on_disk_are_streamed(tmp_path: Path) -> None:
     settings = dataclasses.replace(SETTINGS, solver="minibatch", memory_budget=0, rounds=2)
     np.save(tmp_path / "values.npy", TRAIN.values)
     on_disk = EncodedSet(np.load(tmp_path / "values.npy", mmap_mode="r"), TRAIN.labels)
-    streamed = Learner(vtrees.grid(3, 3), on_disk, VALID, 3, settings, NUMPY)
+    streamed = Learner(whole(vtrees.grid(3, 3)), on_disk, VALID, 3, settings, NUMPY)
     assert_same(finished(streamed), finished(learner(settings)))

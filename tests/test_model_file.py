@@ -25,25 +25,25 @@ from tests.model_strategies import assert_same_bits, assert_same_model, models
 
 MEMBERS = [
     "lcml.json",
-    "circuit/elem_prime.npy",
-    "circuit/elem_sub.npy",
-    "circuit/or_start.npy",
-    "circuit/or_vtree.npy",
+    "0/circuit/elem_prime.npy",
+    "0/circuit/elem_sub.npy",
+    "0/circuit/or_start.npy",
+    "0/circuit/or_vtree.npy",
+    "0/vtree/left.npy",
+    "0/vtree/right.npy",
+    "0/vtree/variable.npy",
+    "0/weighted.npy",
+    "bias.npy",
     "encoder/high.npy",
     "encoder/low.npy",
-    "vtree/left.npy",
-    "vtree/right.npy",
-    "vtree/variable.npy",
-    "weights/bias.npy",
-    "weights/element_weights.npy",
-    "weights/literal_weights.npy",
+    "weights.npy",
 ]
 
 
 @pytest.fixture
 def model() -> LogisticCircuit:
     circuit = initial_circuit(balanced(2))
-    return LogisticCircuit(
+    return LogisticCircuit.flat(
         circuit=circuit,
         encoder=ScaleEncoder(np.zeros(2), np.full(2, 255.0)),
         classes=("no", "yes"),
@@ -76,18 +76,19 @@ def test_the_file_opens_with_standard_tools(saved: Path) -> None:
     with zipfile.ZipFile(saved) as archive:
         assert archive.namelist() == MEMBERS
         header = json.loads(archive.read("lcml.json"))
-    assert (header["format"], header["version"]) == ("lcml model", 1)
+    assert (header["format"], header["version"]) == ("lcml model", 2)
     assert header["content"] == {
         "classes": ["no", "yes"],
         "encoder": "scale",
+        "views": [{"kind": "identity", "n_inputs": 2}],
         "link": "sigmoid",
         "provenance": {"seed": 7, "settings": {"l2": 0.1}},
     }
     with np.load(saved, allow_pickle=False) as arrays:
-        assert arrays["vtree/variable"].tolist() == [0, 1, -1]
-        assert arrays["circuit/elem_prime"].tolist() == [0, 0, 2, 2]
-        assert arrays["circuit/elem_sub"].tolist() == [1, 3, 1, 3]
-        assert arrays["weights/literal_weights"].tolist() == [[1.0, 2.0, 3.0, 4.0]]
+        assert arrays["0/vtree/variable"].tolist() == [0, 1, -1]
+        assert arrays["0/circuit/elem_prime"].tolist() == [0, 0, 2, 2]
+        assert arrays["0/circuit/elem_sub"].tolist() == [1, 3, 1, 3]
+        assert arrays["weights"].tolist() == [[1.0, 2.0, 3.0, 4.0, 0.1, -0.0, 5e-324, 1.7976931348623157e308]]
 
 
 def test_a_file_cut_anywhere_is_refused(saved: Path) -> None:
@@ -159,8 +160,8 @@ def test_what_is_no_readable_file_is_refused(tmp_path: Path) -> None:
 
 def test_a_newer_file_and_another_kind_are_named(tmp_path: Path) -> None:
     path = tmp_path / "file"
-    write_container(path, "lcml model", 2, {}, {})
-    with pytest.raises(FormatError, match="of version 2, newer than the 1 known here: upgrade lcml"):
+    write_container(path, "lcml model", 3, {}, {})
+    with pytest.raises(FormatError, match="of version 3, newer than the 2 known here: upgrade lcml"):
         load_model(path)
     write_container(path, "lcml checkpoint", 1, {}, {})
     with pytest.raises(FormatError, match="expected a lcml model file, found a 'lcml checkpoint'"):
@@ -191,20 +192,20 @@ def npy_header(text: str) -> bytes:
 @pytest.mark.parametrize(
     ("name", "part", "message"),
     [
-        ("weights/bias", None, "parts are not those"),
-        ("weights/extra", npy(np.zeros(1)), "parts are not those"),
-        ("weights/bias", b"", "damaged"),
-        ("weights/bias", npy(np.array([{}], dtype=object), allow_pickle=True), "does not fit"),
-        ("weights/bias", npy_header("{'descr': '<f8', 'fortran_order': False, 'shape': (1099511627776,)}"), "not fit"),
-        ("weights/bias", npy_header("{'descr': '<f8', 'fortran_order': False, 'shape': (-1, 0)}"), "damaged"),
-        ("weights/bias", npy_header("(" * 99), "damaged"),
-        ("weights/bias", npy(np.array([[0.5]])), "weights/bias': expected type and dimensions"),
-        ("weights/bias", npy(np.array([0.5], np.float32)), "weights/bias': expected type and dimensions"),
-        ("weights/bias", npy(np.array([np.nan])), "holds no valid model: model: bias holds NaN"),
-        ("weights/bias", npy(np.array([0.5, 0.5])), "holds no valid model: model: expected bias of shape"),
-        ("vtree/left", npy(np.array([-1, -1, 2], np.int32)), "holds no valid model: vtree"),
-        ("circuit/elem_sub", npy(np.array([1, 3, 1, 99], np.int32)), "holds no valid model: element 3 of or gate 0"),
-        ("circuit/elem_sub", npy(np.array([1, 1, 1, 3], np.int32)), "not deterministic"),
+        ("bias", None, "parts are not those"),
+        ("extra", npy(np.zeros(1)), "parts are not those"),
+        ("bias", b"", "damaged"),
+        ("bias", npy(np.array([{}], dtype=object), allow_pickle=True), "does not fit"),
+        ("bias", npy_header("{'descr': '<f8', 'fortran_order': False, 'shape': (1099511627776,)}"), "not fit"),
+        ("bias", npy_header("{'descr': '<f8', 'fortran_order': False, 'shape': (-1, 0)}"), "damaged"),
+        ("bias", npy_header("(" * 99), "damaged"),
+        ("bias", npy(np.array([[0.5]])), "bias': expected type and dimensions"),
+        ("bias", npy(np.array([0.5], np.float32)), "bias': expected type and dimensions"),
+        ("bias", npy(np.array([np.nan])), "holds no valid model: model: bias holds NaN"),
+        ("bias", npy(np.array([0.5, 0.5])), "holds no valid model: model: expected bias of shape"),
+        ("0/vtree/left", npy(np.array([-1, -1, 2], np.int32)), "holds no valid model: vtree"),
+        ("0/circuit/elem_sub", npy(np.array([1, 3, 1, 99], np.int32)), "holds no valid model: element 3 of or gate 0"),
+        ("0/circuit/elem_sub", npy(np.array([1, 1, 1, 3], np.int32)), "not deterministic"),
         ("encoder/high", npy(np.array([-1.0, 255])), "holds no valid model: encoder 'scale'"),
         ("encoder/high", npy(np.full(3, 255.0)), "holds no valid model: encoder 'scale'"),
     ],
@@ -218,7 +219,7 @@ def test_a_part_that_does_not_fit_is_refused(saved: Path, name: str, part: bytes
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"classes": ["a", "b", "c"]}, "expected element_weights of shape"),
+        ({"classes": ["a", "b", "c"]}, "expected weights of shape"),
         ({"classes": ["a", "a"]}, "distinct classes"),
         ({"classes": [0, True]}, "distinct classes"),
         ({"classes": 3}, "distinct classes"),
@@ -246,14 +247,14 @@ def test_a_header_that_is_none_is_refused(saved: Path, header: bytes) -> None:
 
 
 def test_a_compressed_bomb_is_refused_unread(saved: Path) -> None:
-    rewrite(saved, {"weights/bias.npy": bytes(1 << 28)}, zipfile.ZIP_DEFLATED)
+    rewrite(saved, {"bias.npy": bytes(1 << 28)}, zipfile.ZIP_DEFLATED)
     with pytest.raises(FormatError, match="not compressed"):
         load_model(saved)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(
-    st.sampled_from([name for name in MEMBERS if name.startswith(("vtree", "circuit"))]),
+    st.sampled_from([name for name in MEMBERS if name.startswith(("0/vtree", "0/circuit"))]),
     st.lists(st.integers(-2, 6) | st.integers(-(2**31), 2**31 - 1), max_size=5),
 )
 def test_structure_that_is_none_is_refused(saved: Path, name: str, values: list[int]) -> None:
@@ -281,7 +282,9 @@ def test_a_circuit_that_is_no_tautology_round_trips(tmp_path: Path) -> None:
     circuit = Circuit(
         balanced(2), np.array([2], np.int32), np.array([0, 2]), np.array([0, 2], np.int32), np.array([1, 3], np.int32)
     )
-    model = LogisticCircuit(circuit, ScaleEncoder(np.zeros(2), np.ones(2)), (0, 1), np.ones((1, 2)), None, np.zeros(1))
+    model = LogisticCircuit.flat(
+        circuit, ScaleEncoder(np.zeros(2), np.ones(2)), (0, 1), np.ones((1, 2)), None, np.zeros(1)
+    )
     save_model(model, tmp_path / "m.lcml")
     assert_same_model(load_model(tmp_path / "m.lcml"), model)
 

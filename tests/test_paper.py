@@ -19,7 +19,7 @@ from .worlds import all_worlds, random_circuits, truth
 def boolean_model(circuit: Circuit, weights: np.ndarray, bias: np.ndarray, link: Link = "sigmoid") -> LogisticCircuit:
     n, n_classes = circuit.n_variables, max(2, len(bias))
     encoder = ScaleEncoder(np.zeros(n), np.ones(n))
-    return LogisticCircuit(circuit, encoder, tuple(range(n_classes)), weights, None, bias, link)
+    return LogisticCircuit.flat(circuit, encoder, tuple(range(n_classes)), weights, None, bias, link)
 
 
 @pytest.mark.parametrize(("logit", "percent"), [(-3.1, 4.31), (1.9, 86.99), (5.8, 99.70)])

@@ -1,5 +1,7 @@
 """Split scores against brute force; planted features are found first; choosing respects its limits."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -9,12 +11,14 @@ from lcml.backend import NumpyBackend
 from lcml.circuit import initial_circuit
 from lcml.features import FeatureStore
 from lcml.objective import Objective
+from lcml.parts import Part
 from lcml.scoring import Candidates, Criterion, score_splits
 from lcml.selection import apply_within, choose_splits
 from lcml.solver import SolverSettings, minimise
+from lcml.views import WindowView, window_vtree
 
 from .strict import StrictBackend
-from .worlds import examples, free_variables, grown
+from .worlds import brute_flows, examples, free_variables, grown, whole
 
 NUMPY = NumpyBackend()
 CIRCUIT = grown(vtrees.grid(2, 3), seed=4, rounds=2)
@@ -23,7 +27,7 @@ CIRCUIT = grown(vtrees.grid(2, 3), seed=4, rounds=2)
 def problem(backend: object = NUMPY) -> Objective:
     q = examples(6, 40, seed=7)
     labels = np.random.default_rng(0).integers(0, 3, 40)
-    store = FeatureStore(CIRCUIT, q, backend, precision="float64")  # type: ignore[arg-type]
+    store = FeatureStore([whole(CIRCUIT)], q, backend, precision="float64")  # type: ignore[arg-type]
     return Objective(store, labels, 3, l2=0.01)
 
 
@@ -34,7 +38,7 @@ def by_pair(candidates: Candidates) -> dict[tuple[int, int], float]:
 
 def flows_of(objective: Objective) -> NDArray[np.float64]:
     store = objective.features
-    return np.concatenate(list(store.map(lambda _, values: values[store.rows])), axis=1)[12:]
+    return np.concatenate(list(store.map(lambda _, chunk: chunk.values()[store.rows])), axis=1)[12:]
 
 
 @pytest.mark.parametrize("criterion", ["gain", "variance"])
@@ -94,7 +98,7 @@ def planted(rule: str, seed: int = 0) -> tuple[Objective, NDArray[np.float64]]:
     target = {"conjunction": q[:, 1] * q[:, 4] * q[:, 6], "xor": (q[:, 0] + q[:, 3]) % 2}[rule]
     # under a right-linear vtree every element decides one variable and leaves all to its right free
     vtree = vtrees.balanced(8) if rule == "conjunction" else vtrees.right_linear(8)
-    store = FeatureStore(initial_circuit(vtree), q, NUMPY, precision="float64")
+    store = FeatureStore([whole(initial_circuit(vtree))], q, NUMPY, precision="float64")
     return Objective(store, target.astype(np.int64), 2, l2=1e-4), q
 
 
@@ -102,16 +106,15 @@ def planted(rule: str, seed: int = 0) -> tuple[Objective, NDArray[np.float64]]:
 @pytest.mark.parametrize(("rule", "relevant"), [("conjunction", {1, 4, 6}), ("xor", {0, 3})])
 def test_a_planted_feature_is_found_first(criterion: Criterion, rule: str, relevant: set[int]) -> None:
     objective, _ = planted(rule)
-    circuit = objective.features.circuit
     for _ in range(2 if rule == "conjunction" else 1):
         fitted = minimise(objective, objective.zeros(), SolverSettings(200)).parameters
-        chosen = choose_splits(circuit, score_splits(objective, fitted, criterion, minimum_support=5), 40)
+        parts = objective.features.parts
+        chosen = choose_splits(parts, score_splits(objective, fitted, criterion, minimum_support=5), 40)
         first = max(chosen, key=lambda choice: choice.score)
         assert first.split.variable in relevant
-        _, result = apply_within(circuit, chosen[:3], None)
+        _, result = apply_within(parts, chosen[:3], None)
         objective.features.grow(result)
         objective = Objective(objective.features, objective.labels, 2, l2=1e-4)
-        circuit = result.circuit
     fitted = minimise(objective, objective.zeros(), SolverSettings(500, 1e-8)).parameters
     right = (objective.logits(fitted)[:, 0] > 0) == objective.labels
     assert right.mean() == 1.0
@@ -123,12 +126,12 @@ def test_scores_on_some_chunks_estimate_the_whole() -> None:
     q = generator.random((4 * size, 6))
     q[size:] = np.tile(q[:size], (3, 1))  # every chunk holds the same examples
     labels = np.tile(generator.integers(0, 2, size), 4)
-    objective = Objective(FeatureStore(CIRCUIT, q, NUMPY, precision="float64"), labels, 2, l2=0.01)
+    objective = Objective(FeatureStore([whole(CIRCUIT)], q, NUMPY, precision="float64"), labels, 2, l2=0.01)
     zero = objective.zeros()
-    whole = by_pair(score_splits(objective, zero, minimum_support=100))
+    every = by_pair(score_splits(objective, zero, minimum_support=100))
     part = by_pair(score_splits(objective, zero, minimum_support=100, chunks=[2]))
-    assert whole.keys() == part.keys()
-    for pair, score in whole.items():
+    assert every.keys() == part.keys()
+    for pair, score in every.items():
         assert 4 * part[pair] == pytest.approx(score, rel=1e-9)
 
 
@@ -139,7 +142,7 @@ def test_scoring_stays_on_the_device() -> None:
 
 
 def test_nothing_to_split_over_one_variable() -> None:
-    store = FeatureStore(initial_circuit(vtrees.balanced(1)), np.array([[0.1], [0.9]]), NUMPY)
+    store = FeatureStore([whole(initial_circuit(vtrees.balanced(1)))], np.array([[0.1], [0.9]]), NUMPY)
     objective = Objective(store, np.array([0, 1]), 2)
     assert not len(score_splits(objective, objective.zeros()).score)
 
@@ -149,19 +152,63 @@ def test_choice_respects_its_room_and_skips_equal_features() -> None:
     # elements of flow 1: splitting any of them on X0 gives the same feature; the lowest of them costs least
     root = circuit.n_elements - 1
     flow_one = np.flatnonzero(circuit.flow_class == circuit.flow_class[root])
-    candidates = Candidates(flow_one, np.zeros(len(flow_one), dtype=np.int64), np.ones(len(flow_one)))
     within = [e for e in flow_one if 0 in circuit.vtree.scope(circuit.or_vtree[circuit.elem_or[e]])]
-    candidates = Candidates(np.array(within), candidates.variable[: len(within)], candidates.score[: len(within)])
-    chosen = choose_splits(circuit, candidates, 1000)
+    zeros = np.zeros(len(within), dtype=np.int64)
+    candidates = Candidates(zeros, np.array(within), zeros, np.ones(len(within)))
+    chosen = choose_splits([whole(circuit)], candidates, 1000)
     assert [choice.split.element for choice in chosen] == [min(within)]
-    assert not choose_splits(circuit, candidates, 0)
+    assert not choose_splits([whole(circuit)], candidates, 0)
 
 
-def test_limit_on_elements_holds() -> None:
+def test_limits_on_elements_and_features_hold() -> None:
     objective, _ = planted("conjunction")
-    circuit = objective.features.circuit
-    chosen = choose_splits(circuit, score_splits(objective, objective.zeros(), minimum_support=1), 1000)
-    for limit in (circuit.n_elements, circuit.n_elements + 3, circuit.n_elements + 10):
-        kept, result = apply_within(circuit, chosen, limit)
-        assert result.circuit.n_elements <= limit
+    parts = objective.features.parts
+    n_elements, n_features = parts[0].circuit.n_elements, parts[0].n_features
+    chosen = choose_splits(parts, score_splits(objective, objective.zeros(), minimum_support=1), 1000)
+    for room in (0, 3, 10):
+        kept, grown_parts = apply_within(parts, chosen, None, n_elements + room)
+        assert grown_parts[0].part.circuit.n_elements <= n_elements + room
         assert kept == chosen[: len(kept)]
+        kept, grown_parts = apply_within(parts, chosen, n_features + room)
+        assert grown_parts[0].part.n_features <= n_features + room
+        assert kept == chosen[: len(kept)]
+    assert apply_within(parts, chosen, None)[0] == chosen
+
+
+@pytest.mark.parametrize("criterion", ["gain", "variance"])
+@pytest.mark.parametrize("root", [False, True])
+def test_scores_of_windows_match_their_formulas(criterion: Criterion, root: bool) -> None:
+    # every candidate of every cell by plain loops: pool f x first, take the square root, only then square
+    view = WindowView((1, 3, 5), (2, 3), grid=(2, 1), root=root)
+    circuit = grown(window_vtree(view), seed=1, rounds=1)
+    part = Part.full(view, circuit)
+    generator = np.random.default_rng(2)
+    q, labels = examples(15, 12, seed=3), generator.integers(0, 3, 12)
+    objective = Objective(FeatureStore([part], q, NUMPY, precision="float64"), labels, 3, l2=0.01)
+    zero = objective.zeros()
+    theta = zero.from_flat(generator.normal(size=zero.flat().size) * 0.1)
+    found = by_pair(score_splits(objective, theta, criterion, minimum_support=0.0, per_element=6))
+    p = 1 / (1 + np.exp(-objective.logits(theta)))
+    residual, curvature = (p - np.eye(3)[labels]) / 12, p * (1 - p) / 12
+    flow = np.array([[brute_flows(circuit, example[position]) for position in view.index] for example in q])
+    for (element, variable), score in found.items():
+        expected = 0.0
+        for first, stop in pairwise(view.cell_start.tolist()):
+            f = flow[:, first:stop, element]
+            phi = (f * q[:, view.index[first:stop, variable]]).mean(axis=1)
+            f = f.mean(axis=1)
+            feature = np.sqrt(f) if root else f
+            for k in range(3):
+                r, h = residual[:, k], curvature[:, k]
+                if criterion == "gain":
+                    new = np.sqrt(phi) if root else phi
+                    c, d = (h * feature * new).sum(), (h * feature**2).sum() + 0.01
+                    slope = (r * new).sum() - (r * feature).sum() * c / d
+                    expected += slope**2 / ((h * new**2).sum() - c**2 / d + 0.01)
+                else:
+                    g = r * feature
+                    for w, sign in ((f, 1), (phi, -1), (f - phi, -1)):
+                        mean = (w * g).sum() / w.sum() if w.sum() > 0 else 0.0
+                        expected += sign * (w * (g - mean) ** 2).sum() / f.sum()
+        assert score == pytest.approx(expected, rel=1e-6, abs=1e-12)
+    assert len(found) > 10

@@ -286,7 +286,7 @@ def test_what_cannot_work_is_refused_before_anything_is_written(
     ("options", "message"),
     [
         ({"roundss": 3}, "unknown setting 'roundss'"),
-        ({"backend": "tpu"}, "backend: expected one of auto, numpy, cupy, found 'tpu'"),
+        ({"backend": "tpu"}, "backend: expected one of auto, numpy, numba, cupy, found 'tpu'"),
         ({"divisor": 255.0}, "divisor: belongs to the encoder divide"),
         ({"encoder": "divide"}, "divisor: belongs to the encoder divide"),
         ({"vtree": "balanced", "vtree_offset": [1, 1]}, "vtree_offset belongs to the vtree grid"),

@@ -7,8 +7,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from lcml import vtree as vtrees
+from lcml.basis import dependent_elements
 from lcml.circuit import Circuit, initial_circuit
+from lcml.parts import Part
 from lcml.splits import Split, apply_splits
+from lcml.views import IdentityView
 from lcml.vtree import Vtree
 
 
@@ -40,6 +43,8 @@ def brute_flows(circuit: Circuit, q: NDArray[np.float64]) -> NDArray[np.float64]
     """
     true, weight = truth(circuit), world_probabilities(q)
     flow = np.zeros(circuit.n_elements)
+    if not circuit.n_or_gates:
+        return flow
     for world, probability in enumerate(weight):
         stack = [circuit.n_or_gates - 1]
         while stack:
@@ -79,6 +84,18 @@ def grown(vtree: Vtree, seed: int, rounds: int, per_round: int = 3, depth: int =
     for _ in range(rounds):
         circuit = apply_splits(circuit, random_splits(circuit, generator, per_round), depth).circuit
     return circuit
+
+
+def whole(circuit: Circuit) -> Part:
+    """The part that sees every variable and gives every literal and element weights."""
+    return Part.full(IdentityView(circuit.n_variables), circuit)
+
+
+def independent(circuit: Circuit) -> Part:
+    """The part that sees every variable and gives independent elements weights, as a part that is learned."""
+    weighted = np.concatenate([np.zeros(circuit.n_literals), np.ones(circuit.n_elements)]).astype(bool)
+    weighted[circuit.n_literals + dependent_elements(circuit)] = False
+    return Part(IdentityView(circuit.n_variables), circuit, weighted)
 
 
 @st.composite

@@ -1,10 +1,11 @@
-"""The encoder as ONNX nodes: raw features to probabilities, as `lcml.encoder` computes them."""
+"""The encoder as ONNX nodes: raw features to probabilities, as `lcml.encoder` and `lcml.channels` compute them."""
 
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lcml.channels import CHANNELS, RADIUS, ChannelEncoder
 from lcml.encoder import BooleanEncoder, Encoder, ScaleEncoder
 from lcml_export.graph import Graph, onnx_type
 
@@ -14,10 +15,26 @@ _UINT8_MAX = 255
 
 
 def encode(graph: Graph, encoder: Encoder, features: str, input_type: InputType) -> str:
-    """Probabilities float32 of raw `features` (n_examples, n_features)."""
+    """Probabilities float32 (n_examples, n_outputs) of raw `features` (n_examples, n_features)."""
+    if isinstance(encoder, ChannelEncoder):
+        return _channels(graph, encoder, encode(graph, encoder.base, features, input_type))
     if isinstance(encoder, BooleanEncoder):
         return _boolean(graph, encoder, features, input_type)
     return _scaled(graph, encoder, features, input_type)
+
+
+def _channels(graph: Graph, encoder: ChannelEncoder, probabilities: str) -> str:
+    """Each channel is a stencil and an offset, cut off at 0 and 1: one convolution, the same on every raw image."""
+    n_images = encoder.image_shape[0]
+    stencils = [CHANNELS[name] for name in encoder.channels] * n_images
+    kernels = graph.constant([[stencil.kernel] for stencil in stencils], np.float32)
+    offsets = graph.constant([stencil.offset for stencil in stencils], np.float32)
+    border = graph.constant([0, 0, RADIUS, RADIUS] * 2, np.int64)
+    images = graph.op("Reshape", probabilities, graph.constant([0, *encoder.image_shape], np.int64))  # 0: as before
+    padded = graph.op("Pad", images, border, mode="edge")
+    responses = graph.op("Conv", padded, kernels, offsets, group=n_images)
+    zero, one = (graph.constant(bound, np.float32) for bound in (0, 1))
+    return graph.op("Reshape", graph.op("Clip", responses, zero, one), graph.constant([-1, encoder.n_outputs]))
 
 
 def _boolean(graph: Graph, encoder: BooleanEncoder, features: str, input_type: InputType) -> str:

@@ -17,12 +17,10 @@ from lcml.errors import SettingsError
 from lcml.formats.model_file import model_parts
 from lcml.model import LogisticCircuit
 from lcml_export import explanation, head, packaging, profiles
+from lcml_export.compiled import CompiledModel, compile_model
 from lcml_export.encoding import InputType
-from lcml_export.factoring import factor
 from lcml_export.graph import ML_DOMAIN, Graph, onnx_type
 from lcml_export.profiles import Profile
-from lcml_export.program import Program
-from lcml_export.reduction import reduce_model
 from lcml_export.verification import Check, verify
 
 MIN_OPSET, DEFAULT_OPSET, MAX_OPSET = 16, 18, 22
@@ -37,7 +35,7 @@ MAX_BATCH_SIZE = 4096
 class ExportReport:
     """What was exported, where to, and what the self-check found (no checks: it was switched off).
 
-    n_features: flows of the model; n_terms, n_products, n_layers: the compiled program, 0 in the profile flows.
+    n_features: those that carry weights; n_terms, n_products, n_layers: the compiled programs, 0 in the profile flows.
     """
 
     path: Path
@@ -100,8 +98,9 @@ def export_model(
     opset = _check_options(model, profile, input_dtype, opset, feature_names)
     place = packaging.place_of(path, name, version)
     names = list(feature_names or (f"x{i}" for i in range(model.encoder.n_features)))
-    program = None if profile == "flows" else factor(reduce_model(model))
-    proto = build(model, program, profile, input_dtype, logits=logits, explain=explain, opset=opset)
+    compiled = compile_model(model, passes=profile == "flows")
+    programs = compiled.programs
+    proto = build(model, compiled, profile, input_dtype, logits=logits, explain=explain, opset=opset)
     metadata = _metadata(model, profile, source_sha256, feature_names)
     helper.set_model_props(proto, metadata)
     onnx.checker.check_model(proto, full_check=True)
@@ -112,9 +111,9 @@ def export_model(
         opset=opset,
         input_dtype=input_dtype,
         n_features=model.weights.shape[1],
-        n_terms=0 if program is None else int(np.any(program.weights != 0, axis=0).sum()),
-        n_products=0 if program is None else program.n_products,
-        n_layers=0 if program is None else len(program.table) + len(program.chain),
+        n_terms=sum(int(np.any(program.weights != 0, axis=0).sum()) for program in programs),
+        n_products=sum(program.n_products for program in programs),
+        n_layers=sum(len(program.table) + len(program.chain) for program in programs),
         n_bytes=len(content),
         checks=verify(content, model, input_dtype) if self_check else (),
     )
@@ -126,7 +125,7 @@ def export_model(
 
 def build(
     model: LogisticCircuit,
-    program: Program | None,
+    compiled: CompiledModel,
     profile: str,
     input_type: InputType,
     *,
@@ -134,9 +133,9 @@ def build(
     explain: bool,
     opset: int,
 ) -> onnx.ModelProto:
-    """The ONNX model, without metadata; `program` for every profile but flows."""
+    """The ONNX model, without metadata."""
     graph = Graph()
-    profiles.logits(graph, model, program, profile, input_type)
+    profiles.logits(graph, model, compiled, profile, input_type)
     codes = head.label(graph, model, "logits")
     head.probabilities(graph, model, "logits")
     label_type = TensorProto.STRING if isinstance(model.classes[0], str) else TensorProto.INT64
@@ -145,8 +144,7 @@ def build(
         outputs.append(("logits", TensorProto.FLOAT, [len(model.bias)]))
     if explain:
         explanation.contributions(graph, model, codes, input_type, portable=profile == "portable")
-        n_contributions = model.weights.shape[1] - explanation.first_feature(model) + 1
-        outputs.append(("contributions", TensorProto.FLOAT, [n_contributions]))
+        outputs.append(("contributions", TensorProto.FLOAT, [model.weights.shape[1] + 1]))
     inputs = [helper.make_tensor_value_info("features", onnx_type(input_type), ["batch", model.encoder.n_features])]
     if explain and profile != "portable":
         inputs.append(helper.make_tensor_value_info(explanation.SWITCH, TensorProto.BOOL, []))
@@ -206,7 +204,7 @@ def _metadata(
         "lcml.encoder": model.encoder.kind,
         "lcml.link": model.link,
         "lcml.n_features": str(model.encoder.n_features),
-        "lcml.n_elements": str(model.circuit.n_elements),
+        "lcml.n_elements": str(model.n_elements),
         "lcml.n_parameters": str(model.n_parameters),
         "lcml.source_sha256": source_sha256 or content_sha256(model),
     }

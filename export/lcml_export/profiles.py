@@ -4,10 +4,13 @@
 * throughput: the same on tiles of examples, by Scan: fastest on many examples, in little memory
 * latency: (example, row) layout, with ai.onnx.ml.ArrayFeatureExtractor: fastest on a handful of examples
 * auto: latency or throughput, chosen by the batch size when it runs
-* flows: the passes over the circuit itself, on tiles: for every circuit
+* flows: the passes over the circuits themselves, on tiles: for every circuit
+
+Parts of a model that slide a window have one layout, (row, example * position), in all profiles.
 """
 
 from collections.abc import Sequence
+from functools import partial, reduce
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
@@ -15,12 +18,14 @@ from onnx import TensorProto, helper
 
 from lcml.errors import SettingsError
 from lcml.model import LogisticCircuit
+from lcml.views import IdentityView
+from lcml_export.compiled import CompiledModel, PooledPart
 from lcml_export.encoding import InputType, encode
 from lcml_export.graph import Graph, onnx_type
-from lcml_export.passes import flow_rows
 from lcml_export.program import Program
 from lcml_export.rows import logits_by_examples, logits_by_rows
 from lcml_export.tiles import tiled
+from lcml_export.windows import literal_rows, pooled_logits, tile_of_passes, tile_of_program
 
 Profile: TypeAlias = Literal["auto", "throughput", "latency", "portable", "flows"]
 
@@ -34,39 +39,23 @@ def check_profile(profile: str) -> None:
         raise SettingsError(f"unknown export profile {profile!r}: expected one of {', '.join(get_args(Profile))}")
 
 
-def logits(graph: Graph, model: LogisticCircuit, program: Program | None, profile: str, input_type: InputType) -> str:
-    """The value `logits` (n_examples, n_sets) from the input `features`; `program` for every profile but flows."""
-    if program is None:
-        weighted = _flows(graph, model, input_type)
-    else:
-        weighted = _from_program(graph, model, program, profile, input_type)
-    bias = model.bias if program is None else program.bias
-    return graph.op("Add", weighted, graph.constant(bias, np.float32), output="logits")
-
-
-def literal_rows(
-    graph: Graph, model: LogisticCircuit, features: str, input_type: InputType, kind: type = np.float32
-) -> str:
-    """(2 n_variables, n_examples) q above 1 - q, of type `kind`."""
-    encoded = encode(graph, model.encoder, features, input_type)
-    if kind is not np.float32:
-        encoded = graph.op("Cast", encoded, to=onnx_type(kind))
-    positive = graph.op("Transpose", encoded, perm=[1, 0])
-    return graph.op("Concat", positive, graph.op("Sub", graph.constant(1, kind), positive), axis=0)
-
-
-def model_flows(graph: Graph, model: LogisticCircuit, features: str, input_type: InputType) -> tuple[type, str]:
-    """Flows (2 n_variables + n_elements, n_examples) of all literals and elements, after their type.
-
-    In double where Pr(root) can be below 1: a product of many probabilities would underflow.
-    """
-    kind: type = np.float32 if model.circuit.is_tautology else np.float64
-    return kind, flow_rows(graph, model.circuit, literal_rows(graph, model, features, input_type, kind), kind)
+def logits(graph: Graph, model: LogisticCircuit, compiled: CompiledModel, profile: str, input_type: InputType) -> str:
+    """The value `logits` (n_examples, n_sets) from the input `features`."""
+    weighted = graph.constant(compiled.bias, np.float32)
+    if compiled.whole is not None:
+        weighted = graph.op("Add", _from_program(graph, model, compiled.whole, profile, input_type), weighted)
+    if compiled.pooled:
+        weighted = graph.op("Add", _pooled(graph, model, compiled.pooled, profile, input_type), weighted)
+    return graph.op("Identity", weighted, output="logits")
 
 
 def _from_program(graph: Graph, model: LogisticCircuit, program: Program, profile: str, input_type: InputType) -> str:
+    """(n_examples, n_sets) what the parts that see the whole example add to the logits."""
+    encoder = model.encoder
+    view = IdentityView(encoder.n_outputs)
+
     def by_rows(inner: Graph, inputs: Sequence[str]) -> str:
-        literals = literal_rows(inner, model, inputs[0], input_type)
+        literals = literal_rows(inner, view, encode(inner, encoder, inputs[0], input_type))
         return inner.op("Transpose", logits_by_rows(inner, program, literals), perm=[1, 0])
 
     if profile == "auto":
@@ -75,18 +64,31 @@ def _from_program(graph: Graph, model: LogisticCircuit, program: Program, profil
         return tiled(graph, by_rows, [("features", onnx_type(input_type))], len(model.bias))
     if profile == "portable":
         return by_rows(graph, ["features"])
-    positive = encode(graph, model.encoder, "features", input_type)
+    positive = encode(graph, encoder, "features", input_type)
     literals = graph.op("Concat", positive, graph.op("Sub", graph.constant(1, np.float32), positive), axis=1)
     return logits_by_examples(graph, program, literals)
 
 
-def _flows(graph: Graph, model: LogisticCircuit, input_type: InputType) -> str:
-    def tile(inner: Graph, inputs: Sequence[str]) -> str:
-        kind, flows = model_flows(inner, model, inputs[0], input_type)
-        rows = inner.op("MatMul", inner.constant(model.weights, kind), flows)
-        return inner.op("Cast", inner.op("Transpose", rows, perm=[1, 0]), to=TensorProto.FLOAT)
+def _pooled(
+    graph: Graph, model: LogisticCircuit, parts: Sequence[PooledPart], profile: str, input_type: InputType
+) -> str:
+    """(n_examples, n_sets) what `parts` add to the logits: part by part, on the largest tiles that suit all."""
+    portable = profile == "portable"
 
-    return tiled(graph, tile, [("features", onnx_type(input_type))], len(model.bias))
+    def by_parts(inner: Graph, inputs: Sequence[str]) -> str:
+        encoded = encode(inner, model.encoder, inputs[0], input_type)
+        added = [pooled_logits(inner, part, encoded, portable=portable) for part in parts]
+        return reduce(partial(inner.op, "Add"), added)
+
+    if portable:
+        return by_parts(graph, ["features"])
+    tiles = [
+        tile_of_passes(each.part.view, each.part.circuit)
+        if each.program is None
+        else tile_of_program(each.part.view, each.program)
+        for each in parts
+    ]
+    return tiled(graph, by_parts, [("features", onnx_type(input_type))], len(model.bias), min(tiles))
 
 
 def _chosen_by_batch(graph: Graph, model: LogisticCircuit, program: Program, input_type: InputType) -> str:

@@ -1,7 +1,6 @@
 """The compiled form: terms computed by layers of products, then one weighted sum."""
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,12 +42,6 @@ class Program:
     def n_products(self) -> int:
         return sum(len(layer) for layer in (*self.table, *self.chain))
 
-    @cached_property
-    def weight_blocks(self) -> list[FloatArray]:
-        """The columns of `weights` for the table features, then for every layer of the chain."""
-        bounds = np.cumsum([len(self.table_features), *(len(layer) for layer in self.chain)])
-        return np.split(self.weights, bounds[:-1], axis=1)
-
     @property
     def n_used(self) -> list[int]:
         """Per layer of the chain, how many of its rows, the first ones, the next layer uses."""
@@ -59,9 +52,8 @@ class Program:
         rows = np.concatenate([probabilities.T, 1 - probabilities.T])
         for layer in self.table:
             rows = np.concatenate([rows, rows[layer.left] * rows[layer.right]])
-        logits = self.weight_blocks[0] @ rows[self.table_features]
-        before = rows
-        for layer, weights in zip(self.chain, self.weight_blocks[1:], strict=True):
+        features, before = [rows[self.table_features]], rows
+        for layer in self.chain:
             before = before[layer.left] * rows[layer.right]
-            logits += weights @ before
-        return np.asarray(logits.T + self.bias)
+            features.append(before)
+        return np.asarray((self.weights @ np.concatenate(features)).T + self.bias)

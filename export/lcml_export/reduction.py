@@ -1,22 +1,22 @@
-"""The exact reduction: logits as a short weighted sum of terms."""
+"""The exact reduction: weighted sums of flows as short weighted sums of terms."""
 
 import dataclasses
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lcml.basis import push_weights
 from lcml.circuit import Circuit
-from lcml.compact import push_weights
 from lcml.errors import CircuitError
-from lcml.model import LogisticCircuit
-from lcml_export.terms import Polynomial, Term, decided_literals, gate_flows, times
+from lcml_export.terms import ONE, Polynomial, Term, decided_literals, gate_flows, times
 
 
 @dataclass(frozen=True, eq=False)
 class TermSum:
-    """logits = bias + sum over t of weights[:, t] * the product of the literals in terms[t].
+    """bias + sum over t of weights[:, t] * the product of the literals in terms[t].
 
     terms: distinct, none empty; weights (n_sets, n_terms); bias (n_sets,).
     """
@@ -27,34 +27,78 @@ class TermSum:
     bias: NDArray[np.float64]
 
 
-def reduce_model(model: LogisticCircuit) -> TermSum:
-    """`model` as a sum of terms. Raises CircuitError where an or gate's probability is no product of literals."""
-    circuit = model.circuit
+def reduce_flows(circuit: Circuit, weights: NDArray[np.float64]) -> TermSum:
+    """weights . flows for weights (n_sets, 2 n_variables + n_elements). Raises CircuitError as `_check`."""
+    _check(circuit)
+    if circuit.n_or_gates == 0:
+        positive, negative = weights.T
+        return TermSum(1, [frozenset((0,))], (positive - negative)[:, None], negative)
+    decided = decided_literals(circuit)
+    contexts = gate_flows(circuit, decided)
+    flows = [times(contexts[g], decided[e], circuit.n_variables) for e, g in enumerate(circuit.elem_or.tolist())]
+    dropped = _choose_dropped(circuit, contexts, flows, decided)
+    n_literals = circuit.n_literals
+    element_weights, gain = push_weights(circuit, weights[:, n_literals:], weights[:, :n_literals], dropped)
+    kept = np.ones(circuit.n_elements, dtype=bool)
+    kept[dropped] = False
+    elements = np.flatnonzero(kept)
+    polynomials = [flows[element] for element in elements.tolist()]
+    return _combined(circuit.n_variables, polynomials, element_weights[:, elements], gain)
+
+
+def flows_as_terms(circuit: Circuit, flows: NDArray[np.integer]) -> TermSum:
+    """Each of `flows`, numbers of literals and elements, as a sum of its own: their "sets".
+
+    No weight is negative, so that a flow near 0, of which a root is taken, is as exact as any other. Raises
+    CircuitError as `_check`.
+    """
+    _check(circuit)
+    decided = decided_literals(circuit)
+    contexts = gate_flows(circuit, decided, complements=False)
+    polynomials: list[Polynomial] = []
+    for flow in flows.tolist():
+        element = flow - circuit.n_literals
+        if element < 0:
+            polynomials.append({frozenset((flow,)): 1})
+        else:
+            polynomials.append(times(contexts[circuit.elem_or[element]], decided[element], circuit.n_variables))
+    return _combined(circuit.n_variables, polynomials, np.eye(len(flows)), np.zeros(len(flows)))
+
+
+def merged(term_sums: Sequence[TermSum]) -> TermSum:
+    """The sum of sums of terms over the same variables."""
+    column_of: dict[Term, int] = {}
+    columns = [[column_of.setdefault(term, len(column_of)) for term in each.terms] for each in term_sums]
+    weights = np.zeros((len(term_sums[0].bias), len(column_of)))
+    for each, places in zip(term_sums, columns, strict=True):
+        weights[:, places] += each.weights
+    bias = sum((each.bias for each in term_sums), start=np.zeros(len(weights)))
+    return _without_zeros(TermSum(term_sums[0].n_variables, list(column_of), weights, bias))
+
+
+def _check(circuit: Circuit) -> None:
+    """Raise CircuitError where an or gate's probability is no product of literals."""
     if not circuit.is_product:
         raise CircuitError(
             "an or gate's probability in this circuit is not a product of literals, or Pr(root) is not always 1; "
             "export it with the profile 'flows'"
         )
-    if circuit.n_or_gates == 0:
-        positive, negative = model.weights.T
-        return TermSum(1, [frozenset((0,))], (positive - negative)[:, None], model.bias + negative)
-    decided = decided_literals(circuit)
-    contexts = gate_flows(circuit, decided)
-    flows = [times(contexts[g], decided[e], circuit.n_variables) for e, g in enumerate(circuit.elem_or.tolist())]
-    dropped = _choose_dropped(circuit, contexts, flows, decided)
-    element_weights, bias = push_weights(model, dropped)
-    kept = np.ones(circuit.n_elements, dtype=bool)
-    kept[dropped] = False
-    column_of: dict[Term, int] = {}
+
+
+def _combined(
+    n_variables: int, polynomials: list[Polynomial], weights: NDArray[np.float64], bias: NDArray[np.float64]
+) -> TermSum:
+    """bias (n_sets,) + weights (n_sets, n_polynomials) . polynomials."""
+    column_of: dict[Term, int] = {ONE: 0}
     rows, columns, coefficients = [], [], []
-    for element in np.flatnonzero(kept).tolist():
-        for term, coefficient in flows[element].items():
-            rows.append(element)
+    for row, polynomial in enumerate(polynomials):
+        for term, coefficient in polynomial.items():
+            rows.append(row)
             columns.append(column_of.setdefault(term, len(column_of)))
             coefficients.append(coefficient)
-    weights = np.zeros((len(bias), len(column_of)))
-    np.add.at(weights.T, columns, element_weights[:, rows].T * np.array(coefficients, dtype=float)[:, None])
-    return _without_zeros(TermSum(circuit.n_variables, list(column_of), weights, bias))
+    combined = np.zeros((len(bias), len(column_of)))
+    np.add.at(combined.T, columns, weights[:, rows].T * np.array(coefficients, dtype=float)[:, None])
+    return _without_zeros(TermSum(n_variables, list(column_of)[1:], combined[:, 1:], bias + combined[:, 0]))
 
 
 def _without_zeros(term_sum: TermSum) -> TermSum:

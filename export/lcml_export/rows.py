@@ -1,12 +1,13 @@
 """A program as ONNX nodes, in two layouts: (row, example), fast on many examples, and (example, row), fast on one."""
 
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from lcml_export.graph import ML_DOMAIN, Graph
-from lcml_export.program import FloatArray, Program
+from lcml_export.program import Program
 
 BLOCK_ROWS = 1200
 """Rows of a block, each of a tile of examples: two blocks and their product are about a megabyte, a level 2 cache."""
@@ -15,30 +16,35 @@ BLOCK_ROWS = 1200
 def logits_by_rows(graph: Graph, program: Program, literals: str) -> str:
     """(n_sets, n_examples) logits without bias from literals (2 n_variables, n_examples).
 
-    Rows are multiplied with their weights at once, while they are in the cache; those that no other row needs, in
-    blocks that fit it.
+    Rows are multiplied with their weights at once, while they are in the cache.
+    """
+    logits, first = "", 0
+    for n_rows, features in feature_blocks(graph, program, literals, BLOCK_ROWS):
+        weights = graph.constant(program.weights[:, first : first + n_rows], np.float32)
+        part = graph.op("MatMul", weights, features)
+        logits = graph.op("Add", logits, part) if logits else part
+        first += n_rows
+    return logits
+
+
+def feature_blocks(graph: Graph, program: Program, literals: str, block_rows: int) -> Iterator[tuple[int, str]]:
+    """The program's features (n_rows, n_columns) in order, in blocks: n_rows, then the rows.
+
+    literals: (2 n_variables, n_columns). Rows that no other row needs come in blocks of at most `block_rows`.
     """
     table = _table_rows(graph, program, literals)
-    blocks = program.weight_blocks
-    logits = ""
-
-    def add(weights: FloatArray, features: str) -> None:
-        nonlocal logits
-        part = graph.op("MatMul", graph.constant(weights, np.float32), features)
-        logits = graph.op("Add", logits, part) if logits else part
-
-    if len(program.table_features):
-        add(blocks[0], _take_rows(graph, table, program.table_features))
+    for first in range(0, len(program.table_features), block_rows):
+        rows = program.table_features[first : first + block_rows]
+        yield len(rows), _take_rows(graph, table, rows)
     before = table
-    for layer, weights, n_used in zip(program.chain, blocks[1:], program.n_used, strict=True):
-        source, n_blocks = before, -(-(len(layer) - n_used) // BLOCK_ROWS)
+    for layer, n_used in zip(program.chain, program.n_used, strict=True):
+        source, n_blocks = before, -(-(len(layer) - n_used) // block_rows)
         bounds = [0] * bool(n_used) + np.linspace(n_used, len(layer), n_blocks + 1).astype(int).tolist()
         for first, stop in pairwise(bounds):
             left = _take_rows(graph, source, layer.left[first:stop])
             products = graph.op("Mul", left, _take_rows(graph, table, layer.right[first:stop]))
-            add(weights[:, first:stop], products)
             before = products if first == 0 else before
-    return logits
+            yield stop - first, products
 
 
 def _table_rows(graph: Graph, program: Program, literals: str) -> str:

@@ -29,8 +29,11 @@ def decided_literals(circuit: Circuit) -> list[Term]:
     return [(implied[prime] | implied[sub]) - implied[n_literals + gate] for prime, sub, gate in wires]
 
 
-def gate_flows(circuit: Circuit, decided: list[Term]) -> list[Polynomial]:
-    """P_g of every or gate, from the root down. Raises CircuitError where they get too long (MAX_TERMS_PER_ELEMENT)."""
+def gate_flows(circuit: Circuit, decided: list[Term], complements: bool = True) -> list[Polynomial]:
+    """P_g of every or gate, from the root down; without the third rule, `complements`, no coefficient is negative.
+
+    Raises CircuitError where they get too long (MAX_TERMS_PER_ELEMENT).
+    """
     gates_at: dict[int, list[int]] = defaultdict(list)
     for gate, node in enumerate(circuit.or_vtree.tolist()):
         gates_at[node].append(gate)
@@ -50,7 +53,8 @@ def gate_flows(circuit: Circuit, decided: list[Term]) -> list[Polynomial]:
                 for term, coefficient in times(flows[elem_or[element]], decided[element], circuit.n_variables).items():
                     total[term] += coefficient
             flows[gate] = simplify(total, circuit.n_variables)
-        _replace_by_complements(gates, flows, circuit.n_variables)
+        if complements:
+            _replace_by_complements(gates, flows, circuit.n_variables)
         budget -= sum(len(flows[gate]) for gate in gates)
         if budget < 0:
             raise CircuitError(

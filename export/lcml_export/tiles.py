@@ -7,31 +7,33 @@ from onnx import TensorProto, helper
 from lcml_export.graph import Graph
 
 TILE = 128
-"""Examples per tile at most; the tiles of a batch are of equal size."""
+"""Examples per tile at most, where an example has one position; the tiles of a batch are of equal size."""
 
 _ALIGN = 16
-"""Tile sizes are multiples of this: whole vector registers."""
+"""Where tiles may be of TILE examples their sizes are multiples of this: whole vector registers."""
 
 Body = Callable[[Graph, Sequence[str]], str]
 
 
-def tiled(graph: Graph, body: Body, inputs: Sequence[tuple[str, int]], width: int, name: str = "tile") -> str:
+def tiled(graph: Graph, body: Body, inputs: Sequence[tuple[str, int]], width: int, tile: int = TILE) -> str:
     """(n_examples, width) float32: `body` of the rows of `inputs`, tile by tile.
 
     inputs: name and ONNX element type of tensors (n_examples, columns) with columns known; body: builds the nodes
-    that map tiles of the inputs, (tile, columns), to (tile, width) and returns the result's name.
+    that map tiles of the inputs, (tile, columns), to (tile, width) and returns the result's name; tile: examples at
+    most.
     """
     n_examples = graph.op("Slice", graph.op("Shape", inputs[0][0]), *(graph.constant([i]) for i in (0, 1)))
-    n_tiles = _at_least_one(graph, _ceil_div(graph, n_examples, graph.constant([TILE])))
-    blocks = _at_least_one(graph, _ceil_div(graph, _ceil_div(graph, n_examples, n_tiles), graph.constant([_ALIGN])))
-    size = graph.op("Mul", blocks, graph.constant([_ALIGN]))
+    align = graph.constant([_ALIGN if tile == TILE else 1])
+    n_tiles = _at_least_one(graph, _ceil_div(graph, n_examples, graph.constant([tile])))
+    blocks = _at_least_one(graph, _ceil_div(graph, _ceil_div(graph, n_examples, n_tiles), align))
+    size = graph.op("Mul", blocks, align)
     padding = graph.op("Sub", graph.op("Mul", n_tiles, size), n_examples)
     zeros = graph.constant([0])
     pads = graph.op("Concat", graph.constant([0, 0]), padding, zeros, axis=0)
     shape = graph.op("Concat", n_tiles, size, graph.constant([-1]), axis=0)
     scanned = [graph.op("Reshape", graph.op("Pad", source, pads), shape) for source, _ in inputs]
 
-    inner = graph.body(name)
+    inner = graph.body("tile")
     tiles = [inner.fresh("input") for _ in inputs]
     result = inner.op("Identity", body(inner, tiles))
     values = [helper.make_tensor_value_info(t, kind, [None, None]) for t, (_, kind) in zip(tiles, inputs, strict=True)]

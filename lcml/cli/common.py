@@ -19,7 +19,8 @@ DataDirOption = Annotated[
     str | None,
     typer.Option(
         metavar="DIR",
-        help="Directory of the image sets (IDX files); else the environment variable LCML_DATA_DIR, else OpenML.",
+        help="Where relative paths of data begin, and where the image sets are (IDX files; else the environment "
+        "variable LCML_DATA_DIR, else OpenML).",
         rich_help_panel=DATA_PANEL,
     ),
 ]

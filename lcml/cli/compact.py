@@ -14,22 +14,21 @@ def compact(
     ],
     json: JsonOption = False,
 ) -> None:
-    """Write the same function with fewer parameters: no literal weights, and one less per or gate and class.
+    """Write the same function with weights for independent features alone: one less per or gate, none for literals.
 
     Weights are moved, none is approximated: predictions stay equal up to rounding.
     """
     from lcml.compact import compact as compacted
-    from lcml.compact import count_parameters
     from lcml.formats import load_model, save_model
 
     before = load_model(model)
     after = compacted(before)
     save_model(after, output)
     counts = {
-        "n_elements": before.circuit.n_elements,
-        "n_or_gates": before.circuit.n_or_gates,
-        "n_parameters_before": count_parameters(before),
-        "n_parameters_after": count_parameters(after),
+        "n_elements": before.n_elements,
+        "n_or_gates": before.n_or_gates,
+        "n_parameters_before": before.n_parameters,
+        "n_parameters_after": after.n_parameters,
     }
     if json:
         return print_json({"model_path": model, "output": output, **counts})

@@ -37,7 +37,7 @@ def explain(
         labels = []
     if row >= len(examples):
         raise DataError(f"{data} has {len(examples)} examples here, so there is no row {row} (rows count from 0)")
-    found = explain_example(loaded, examples.features[row], shown_names(loaded), top)
+    found = explain_example(loaded, examples.features[row : row + 1][0], shown_names(loaded), top)
     truth = labels[row] if labels else None
     chances = {str(name): p for name, p in zip(loaded.classes, found.probabilities, strict=True)}
     if json:

@@ -62,14 +62,14 @@ def read_examples(
 def known_names(model: LogisticCircuit) -> tuple[str, ...] | None:
     """The names of the features that the model was trained on, where it knows them."""
     names = training_data(model).get("feature_names")
-    if not isinstance(names, list) or len(names) != model.circuit.n_variables:
+    if not isinstance(names, list) or len(names) != model.encoder.n_features:
         return None
     return tuple(str(name) for name in names)
 
 
 def shown_names(model: LogisticCircuit) -> tuple[str, ...]:
     """A name for every feature."""
-    return known_names(model) or default_names(model.circuit.n_variables)
+    return known_names(model) or default_names(model.encoder.n_features)
 
 
 def training_data(model: LogisticCircuit) -> Mapping[str, Any]:

@@ -8,6 +8,7 @@ from lcml.cli.common import JsonOption, ModelArgument, print_json, print_table
 
 if TYPE_CHECKING:
     from lcml.circuit import Circuit
+    from lcml.parts import Part
 
 _TOP = 3
 _MOST_VALUES = 8
@@ -21,57 +22,79 @@ def inspect(
     ] = _TOP,
 ) -> None:
     """Show what is in a model: sizes, encoder, classes, where it comes from, and what weighs most in it."""
+    from lcml.channels import ChannelEncoder
     from lcml.cli.inputs import shown_names
-    from lcml.compact import count_parameters
     from lcml.explain import feature_cases, top_conditions
     from lcml.formats import load_model
 
     loaded = load_model(model)
-    circuit = loaded.circuit
-    literals = loaded.literal_weights
-    features = feature_cases(circuit)
+    n_sets, circuits = len(loaded.bias), [part.circuit for part in loaded.parts]
+    cases = [case for circuit in circuits for feature in feature_cases(circuit) for case in feature or [()]]
+    n_literal_features = sum(
+        part.view.n_cells * int(part.weighted[: part.circuit.n_literals].sum()) for part in loaded.parts
+    )
     facts: dict[str, Any] = {
         "model_path": model,
         "classes": list(loaded.classes),
         "n_classes": len(loaded.classes),
         "link": loaded.link,
         "encoder": loaded.encoder.kind,
-        "n_variables": circuit.n_variables,
-        "n_elements": circuit.n_elements,
-        "n_or_gates": circuit.n_or_gates,
+        "channels": list(loaded.encoder.channels) if isinstance(loaded.encoder, ChannelEncoder) else [],
+        "n_variables": loaded.encoder.n_outputs,
+        "n_parts": len(loaded.parts),
+        "n_elements": loaded.n_elements,
+        "n_or_gates": loaded.n_or_gates,
         "n_parameters": loaded.n_parameters,
-        "n_nonzero_parameters": count_parameters(loaded),
-        "n_element_weights": loaded.element_weights.size,
-        "n_literal_weights": 0 if literals is None else literals.size,
+        "n_element_weights": loaded.weights.size - n_sets * n_literal_features,
+        "n_literal_weights": n_sets * n_literal_features,
         "n_biases": loaded.bias.size,
-        "is_tautology": circuit.is_tautology,
-        "is_product": circuit.is_product,
-        "longest_conjunction": max(len(case) for cases in features for case in cases or [()]),
+        "is_tautology": all(circuit.is_tautology for circuit in circuits),
+        "is_product": all(circuit.is_product for circuit in circuits),
+        "longest_conjunction": max(map(len, cases)),
     }
-    levels = _levels(circuit)
+    levels = [{"part": part} | level for part, circuit in enumerate(circuits) for level in _levels(circuit)]
+    parts = [_part(number, part) for number, part in enumerate(loaded.parts)]
     conditions = top_conditions(loaded, shown_names(loaded), top)
     if json:
         tops = {
             str(name): [{"condition": text, "weight": weight} for text, weight in found]
             for name, found in conditions.items()
         }
-        return print_json({**facts, "levels": levels, "top": tops, "provenance": dict(loaded.provenance)})
+        views = [part.view.as_dict() for part in loaded.parts]
+        parts = [{**part, "view": view} for part, view in zip(parts, views, strict=True)]
+        others = {"parts": parts, "levels": levels, "top": tops, "provenance": dict(loaded.provenance)}
+        return print_json({**facts, **others})
     for name, value in facts.items():
         typer.echo(f"{name:20} {', '.join(map(str, value)) if isinstance(value, list) else value}")
-    print_table(list(levels[0]) if levels else ("level",), [list(level.values()) for level in levels])
+    for table in (parts, levels):
+        print_table(list(table[0]) if table else ("level",), [list(line.values()) for line in table])
     for label, found in conditions.items() if top else ():
         typer.echo(f"What weighs most for {label}:")
         for text, weight in found:
             typer.echo(f"  {weight:+9.4f}  {text}")
     for name, value in loaded.provenance.items():
-        parts = value.items() if isinstance(value, dict) else [("", value)]
-        typer.echo(f"{name:20} " + ", ".join(f"{part} {_short(found)}".strip() for part, found in parts))
+        entries = value.items() if isinstance(value, dict) else [("", value)]
+        typer.echo(f"{name:20} " + ", ".join(f"{part} {_short(found)}".strip() for part, found in entries))
     return None
 
 
 def _short(value: object) -> str:
     """A value of the provenance in a line: of a long list only how many."""
     return f"({len(value)} values)" if isinstance(value, list) and len(value) > _MOST_VALUES else str(value)
+
+
+def _part(number: int, part: "Part") -> dict[str, Any]:
+    view, circuit = part.view, part.circuit
+    return {
+        "part": number,
+        "view": view.in_words(),
+        "variables": view.n_variables,
+        "positions": view.n_positions,
+        "cells": view.n_cells,
+        "elements": circuit.n_elements,
+        "or_gates": circuit.n_or_gates,
+        "features": part.n_features,
+    }
 
 
 def _levels(circuit: "Circuit") -> list[dict[str, int]]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lcml.channels import ChannelEncoder
 from lcml.cli.inputs import known_names
 from lcml.errors import MissingDependencyError
 from lcml.formats import load_model
@@ -105,7 +106,8 @@ def _as_logged(report: "ExportReport") -> "ExportReport":
 
 def input_example(model: LogisticCircuit, input_dtype: str) -> NDArray[Any]:
     """Raw examples that tell nothing of the data but their range: all lowest, then all highest; or all thresholds."""
-    rows = np.stack(list(model.encoder.arrays().values()))
+    plain = model.encoder.base if isinstance(model.encoder, ChannelEncoder) else model.encoder
+    rows = np.stack(list(plain.arrays().values()))
     if input_dtype == "uint8":
         rows = np.clip(np.rint(rows), 0, _LARGEST_BYTE)
     return rows.astype(input_dtype)

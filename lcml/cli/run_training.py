@@ -78,17 +78,18 @@ def export_onnx(prepared: Prepared, outcome: Outcome, tracker: Tracker) -> Expor
 
 def result(prepared: Prepared, outcome: Outcome, tracker: Tracker, exported: Exported | None) -> dict[str, Any]:
     """What --json prints."""
-    config, splits, circuit, test = prepared.config, prepared.splits, outcome.model.circuit, outcome.test
+    config, splits, model, test = prepared.config, prepared.splits, outcome.model, outcome.test
     return {
         "data": config.data,
         "n_train": len(splits.train),
         "n_valid": len(splits.valid),
         "n_test": len(splits.test),
-        "n_variables": circuit.n_variables,
+        "n_variables": model.encoder.n_outputs,
         "n_classes": len(splits.classes),
-        "n_elements": circuit.n_elements,
-        "n_or_gates": circuit.n_or_gates,
-        "n_parameters": outcome.model.n_parameters,
+        "n_parts": len(model.parts),
+        "n_elements": model.n_elements,
+        "n_or_gates": model.n_or_gates,
+        "n_parameters": model.n_parameters,
         "rounds": outcome.rounds,
         "train_accuracy": outcome.train_accuracy,
         "valid_accuracy": outcome.valid.accuracy,
@@ -134,6 +135,9 @@ def print_summary(prepared: Prepared, outcome: Outcome, tracker: Tracker, export
 
 def _next_steps(prepared: Prepared, outcome: Outcome, tracker: Tracker, exported: Exported | None) -> list[str]:
     config, model = prepared.config, shlex.quote(str(prepared.config.model_path))
+    data = shlex.quote(config.data)
+    if config.data_dir is not None:
+        data += f" --data-dir {shlex.quote(config.data_dir)}"
     steps = []
     if outcome.stopped:
         steps.append(f"lcml train --resume {shlex.quote(str(prepared.checkpoint_path))}")
@@ -144,9 +148,9 @@ def _next_steps(prepared: Prepared, outcome: Outcome, tracker: Tracker, exported
             steps[-1] += f"   and open {ui_hint(_UI, tracker.experiment_id)}"
     onnx = shlex.quote(str(config.model_path.with_suffix(".onnx")))
     steps += [
-        f"lcml evaluate {model} {shlex.quote(config.data)}",
+        f"lcml evaluate {model} {data}",
         f"lcml inspect {model}",
-        f"lcml explain {model} {shlex.quote(config.data)}",
+        f"lcml explain {model} {data}",
         f"lcml export {model} -o {onnx}" if exported is None else f"lcml serve {onnx}",
     ]
     if exported is not None and exported.model_id is not None:

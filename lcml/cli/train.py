@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from lcml.backend import BackendName, Precision
+from lcml.backend import BackendName, FeaturePrecision
 from lcml.cli.common import DataDirOption, JsonOption, TargetOption, print_json
 from lcml.cli.config_file import given_options
 from lcml.config import TrainConfig, VtreeKind
@@ -18,6 +18,7 @@ from lcml.settings import LearnSettings, Metric, SolverName
 _RUN = TrainConfig()
 _LEARN = LearnSettings()
 _L2_PATH = list(_LEARN.l2_path)
+_NONE: list[str] = []
 
 _DATA, _SHAPE, _LIMITS, _CHOICE = "Data", "Structure", "Limits", "Model selection"
 _WEIGHTS, _MACHINE, _RESULTS, _RECORD = "Weights", "Computation", "Results", "Tracking"
@@ -53,6 +54,40 @@ def train(
         float | None,
         typer.Option(help="For the encoder divide: what raw values are divided by.", rich_help_panel=_DATA),
     ] = None,
+    image_shape: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ROWSxCOLUMNS",
+            help="Of images or, with one row, sequences, where the data do not say it; also CxROWSxCOLUMNS.",
+            rich_help_panel=_DATA,
+        ),
+    ] = None,
+    channels: Annotated[
+        list[str],
+        typer.Option(
+            metavar="NAME",
+            help="A channel made of every image: grey, x+, x-, y+, y-, d+, d-, e+, e-, contrast+, contrast-, t25, t50, "
+            "t75; repeat the option. Without any, the pixels alone.",
+            rich_help_panel=_DATA,
+        ),
+    ] = _NONE,
+    augment: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SPEC",
+            help="Train on distorted copies too: copies=4,shift=1,cross,flip,rotation=10,scale=0.1,shear=5,elastic=1.",
+            rich_help_panel=_DATA,
+        ),
+    ] = None,
+    view: Annotated[
+        list[str],
+        typer.Option(
+            metavar="SPEC",
+            help="What a circuit reads; repeat it for several circuits: whole, whole,offset=1x1, "
+            "window=7x7,stride=1x1,padding=0x0,grid=4x4,root,offset=0x1,channels=0+2,apart. By default whole.",
+            rich_help_panel=_SHAPE,
+        ),
+    ] = _NONE,
     vtree: Annotated[
         VtreeKind,
         typer.Option(
@@ -121,7 +156,10 @@ def train(
         BackendName, typer.Option(help="auto: cupy where a CUDA device answers.", rich_help_panel=_MACHINE)
     ] = _RUN.backend,
     precision: Annotated[
-        Precision, typer.Option(help="Of flows and sums.", rich_help_panel=_MACHINE)
+        FeaturePrecision,
+        typer.Option(
+            help="Of features kept: 16-bit fixed point computed with in float32, or floats.", rich_help_panel=_MACHINE
+        ),
     ] = _LEARN.precision,
     memory_budget: Annotated[
         int | None,

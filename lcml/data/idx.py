@@ -16,13 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lcml.data.raw import RawSet, default_names, listed, rows_of_pixels
+from lcml.data.stored import fits
 from lcml.errors import DataError, FormatError
+from lcml.rows import Matrix, StoredMatrix, all_rows
 
 DTYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 MAX_DIMENSIONS = 3
 GZIP_MAX_RATIO = 1032
 """Deflate expands no byte to more than so many: what a header promises is checked before memory is taken."""
 READ_BYTES = 1 << 20
+GZIP_MAGIC = b"\x1f\x8b"
 
 
 def read_idx(path: str | Path) -> NDArray[Any]:
@@ -34,7 +37,7 @@ def read_idx(path: str | Path) -> NDArray[Any]:
     path = Path(path)
     try:
         with path.open("rb") as file:
-            zipped = file.read(2) == b"\x1f\x8b"
+            zipped = file.read(len(GZIP_MAGIC)) == GZIP_MAGIC
             file.seek(0)
             limit = path.stat().st_size * (GZIP_MAX_RATIO if zipped else 1)
             return _read(gzip.GzipFile(fileobj=file) if zipped else file, path, limit)
@@ -44,11 +47,32 @@ def read_idx(path: str | Path) -> NDArray[Any]:
         raise DataError(f"cannot read {path}: {error.strerror or error}") from error
 
 
-def read_idx_directory(path: str | Path, name: str | None = None) -> RawSet:
+def read_images(path: Path, memory: float) -> tuple[Matrix, tuple[int, int] | None]:
+    """Images in an IDX file as rows of pixels, and their shape; errors as `read_idx`.
+
+    Those of a file that is not gzipped and that take, raw and encoded, more than `memory` bytes stay in it.
+    """
+    try:
+        with path.open("rb") as file:
+            if file.read(len(GZIP_MAGIC)) != GZIP_MAGIC:
+                file.seek(0)
+                size = path.stat().st_size
+                shape, dtype = _header(file, path, size)
+                is_whole = file.tell() + math.prod(shape) * dtype.itemsize == size
+                if is_whole and len(shape) > 1 and not fits(shape, dtype, memory):
+                    matrix = StoredMatrix(path.open("rb"), (shape[0], math.prod(shape[1:])), dtype, file.tell())
+                    return all_rows(matrix), (shape[1], shape[2]) if len(shape) == 3 else None
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror or error}") from error
+    return rows_of_pixels(read_idx(path), str(path))
+
+
+def read_idx_directory(path: str | Path, memory: float, name: str | None = None) -> RawSet:
     """The set in a directory of IDX files: train-images, train-labels and, where present, t10k-images, t10k-labels.
 
     File names as published: train-images-idx3-ubyte, with or without .gz, `-` or `.` before idx. An unzipped file is
-    preferred. Without t10k files the set has no test examples of its own.
+    preferred; where its images take, raw and encoded, more than `memory` bytes, they stay there. Without t10k files the
+    set has no test examples of its own.
     """
     path = Path(path)
     files = {part: _find(path, part) for part in ("train-images", "train-labels", "t10k-images", "t10k-labels")}
@@ -57,24 +81,23 @@ def read_idx_directory(path: str | Path, name: str | None = None) -> RawSet:
     if missing:
         raise DataError(
             f"{path} is no directory of IDX files: it lacks {listed(missing)}; expected names such as "
-            "train-images-idx3-ubyte.gz and train-labels-idx1-ubyte.gz"
+            "train-images-idx3-ubyte.gz and train-labels-idx1-ubyte.gz, or else features.npy and labels.npy"
         )
-    arrays = {part: read_idx(file) for part, file in files.items() if file is not None}
-    features, image_shape = rows_of_pixels(arrays["train-images"], str(files["train-images"]))
-    test_features = None
-    if has_test:
-        test_features, test_shape = rows_of_pixels(arrays["t10k-images"], str(files["t10k-images"]))
-        if test_shape != image_shape:
-            raise DataError(f"{path}: training images are {image_shape} but test images {test_shape}; give one size")
+    images = {part: read_images(file, memory) for part, file in files.items() if file and part.endswith("images")}
+    labels = {part: read_idx(file) for part, file in files.items() if file and part.endswith("labels")}
+    features, image_shape = images["train-images"]
+    test_features, test_shape = images.get("t10k-images", (None, image_shape))
+    if test_shape != image_shape:
+        raise DataError(f"{path}: training images are {image_shape} but test images {test_shape}; give one size")
     return RawSet(
         name=name or path.resolve().name,
         source=str(path),
         features=features,
-        labels=arrays["train-labels"],
+        labels=labels["train-labels"],
         feature_names=default_names(features.shape[1], image_shape),
         image_shape=image_shape,
         test_features=test_features,
-        test_labels=arrays.get("t10k-labels"),
+        test_labels=labels.get("t10k-labels"),
     )
 
 
@@ -84,6 +107,23 @@ def _find(directory: Path, part: str) -> Path | None:
 
 
 def _read(stream: io.BufferedIOBase, path: Path, limit: int) -> NDArray[Any]:
+    shape, dtype = _header(stream, path, limit)
+    array = np.empty(shape, dtype)
+    n_bytes, promise = array.nbytes, _promise(shape, dtype)
+    target = array.reshape(-1).view(np.uint8).data
+    done = 0
+    while done < n_bytes:
+        n_read = stream.readinto(target[done : done + READ_BYTES])
+        if not n_read:
+            raise FormatError(f"{promise}, but it ends after {done}; fetch the file again", path)
+        done += n_read
+    if stream.read(1):
+        raise FormatError(f"{promise}, but more follow; it is damaged", path)
+    return array.astype(dtype.newbyteorder("="), copy=False)
+
+
+def _header(stream: io.BufferedIOBase, path: Path, limit: int) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Shape and type of the values that follow, of no more than `limit` bytes."""
     magic = stream.read(4)
     if len(magic) < 4 or magic[:2] != b"\0\0" or magic[2] not in DTYPES or not 1 <= magic[3] <= MAX_DIMENSIONS:
         raise FormatError(
@@ -96,18 +136,10 @@ def _read(stream: io.BufferedIOBase, path: Path, limit: int) -> NDArray[Any]:
         raise FormatError("truncated in its header; fetch the file again", path)
     shape = tuple(int(size) for size in np.frombuffer(dimensions, ">u4"))
     dtype = np.dtype(DTYPES[magic[2]])
-    n_bytes = math.prod(shape) * dtype.itemsize
-    promise = f"its header promises {n_bytes} bytes of values (shape {shape})"
-    if n_bytes > limit:
-        raise FormatError(f"{promise}, more than the file can hold; it is damaged or truncated", path)
-    array = np.empty(shape, dtype)
-    target = array.reshape(-1).view(np.uint8).data
-    done = 0
-    while done < n_bytes:
-        n_read = stream.readinto(target[done : done + READ_BYTES])
-        if not n_read:
-            raise FormatError(f"{promise}, but it ends after {done}; fetch the file again", path)
-        done += n_read
-    if stream.read(1):
-        raise FormatError(f"{promise}, but more follow; it is damaged", path)
-    return array.astype(dtype.newbyteorder("="), copy=False)
+    if math.prod(shape) * dtype.itemsize > limit:
+        raise FormatError(f"{_promise(shape, dtype)}, more than the file can hold; it is damaged or truncated", path)
+    return shape, dtype
+
+
+def _promise(shape: tuple[int, ...], dtype: np.dtype[Any]) -> str:
+    return f"its header promises {math.prod(shape) * dtype.itemsize} bytes of values (shape {shape})"

@@ -7,14 +7,20 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from lcml.backend import NumpyBackend
 from lcml.data.idx import read_idx_directory
 from lcml.data.labels import code_labels
 from lcml.data.named import NAMED_SETS, read_named
+from lcml.data.npy import FEATURES, read_npy_directory
 from lcml.data.npz import read_npz
 from lcml.data.raw import RawSet, listed
 from lcml.data.splits import DataSplits, Examples, divide
 from lcml.data.tables import read_table
 from lcml.errors import DataError
+
+_DATA_SHARE = 0.25
+"""The share of the memory budget that features may take, raw and encoded. The flows of those that take more would
+exceed the budget themselves: literals alone are twice as many as features."""
 
 VALID_FRACTION, TEST_FRACTION, TRAIN_FRACTION = 0.1, 0.2, 1.0
 UNLABELLED = -1
@@ -33,11 +39,16 @@ def load_splits(
     test_fraction: float = TEST_FRACTION,
     train_fraction: float = TRAIN_FRACTION,
     seed: int = 0,
+    memory_budget: int | None = None,
 ) -> DataSplits:
     """Read a data set and divide it: the same arguments give the same division.
 
-    `source` is one of NAMED_SETS, a directory of IDX files, or an .npz, .csv or .parquet file (`target`: the column
-    of labels). A source with test examples of its own keeps them; otherwise `test_fraction` of all is set aside. Then
+    `source` is one of NAMED_SETS, a directory of IDX files or with features.npy and labels.npy, or an .npz, .csv or
+    .parquet file (`target`: the column of labels); a relative path is taken from `data_dir` where that is given.
+    Features that take more than a quarter of `memory_budget` (bytes; by default most of the memory available), raw and
+    encoded, stay on disk as `lcml.rows.Rows`, where their format allows it (not gzipped IDX, .npz or .csv).
+
+    A source with test examples of its own keeps them; otherwise `test_fraction` of all is set aside. Then
     `train_fraction` of the others is kept, and `valid_fraction` of those goes to validation. Every choice is
     stratified; `train_fraction` does not change the test set.
 
@@ -45,7 +56,7 @@ def load_splits(
     """
     if target is not None and not _is_table(source):
         raise DataError(f"--target {target!r} names a column of a table, but {source} is none; leave it out")
-    raw = _read(source, target, data_dir)
+    raw = _read(source, target, data_dir, memory_budget=memory_budget)
     return divide(raw, valid_fraction, test_fraction, train_fraction, seed)
 
 
@@ -99,19 +110,25 @@ def _read(
     data_dir: str | Path | None,
     feature_names: Sequence[str] | None = None,
     require_labels: bool = True,
+    memory_budget: int | None = None,
 ) -> RawSet:
+    memory = _DATA_SHARE * NumpyBackend().memory_budget()
+    if memory_budget is not None:
+        memory = min(memory, _DATA_SHARE * memory_budget)
     if str(source) in NAMED_SETS:
-        return read_named(str(source), data_dir)
-    path = Path(source)
+        return read_named(str(source), data_dir, memory)
+    path = Path(data_dir or "", source)
+    if (path / FEATURES).exists():
+        return read_npy_directory(path, memory, require_labels)
     if path.is_dir():
-        return read_idx_directory(path)
+        return read_idx_directory(path, memory)
     if not path.exists():
         raise DataError(
-            f"there is no data set and no file {str(source)!r}; give one of {listed(NAMED_SETS)}, or the path of a "
-            "directory of IDX files or of an .npz, .csv or .parquet file"
+            f"there is no data set and no file {str(path)!r}; give one of {listed(NAMED_SETS)}, or the path of a "
+            "directory (IDX files, or features.npy and labels.npy) or of an .npz, .csv or .parquet file"
         )
     if _is_table(path):
-        return read_table(path, target, feature_names, require_labels)
+        return read_table(path, memory, target, feature_names, require_labels)
     if path.suffix.lower() == ".npz":
         return read_npz(path, require_labels)
     raise DataError(f"{path}: unknown kind of file {path.suffix!r}; expected .npz, .csv, .parquet or a directory")

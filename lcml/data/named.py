@@ -23,8 +23,8 @@ NAMED_SETS = (*SHIPPED, *IMAGE_SETS)
 DATA_DIR_VARIABLE = "LCML_DATA_DIR"
 
 
-def read_named(name: str, data_dir: str | Path | None = None) -> RawSet:
-    """The set called `name`, one of NAMED_SETS.
+def read_named(name: str, data_dir: str | Path | None, memory: float) -> RawSet:
+    """The set called `name`, one of NAMED_SETS; `memory` as `read_idx_directory` takes it.
 
     The MNIST sets come from IDX files in `data_dir` (else the directory LCML_DATA_DIR): its sub-folder `name`, or the
     files right in it. Where neither is given they are fetched from OpenML. Raises DataError where nothing is there.
@@ -36,7 +36,7 @@ def read_named(name: str, data_dir: str | Path | None = None) -> RawSet:
         return _fetched(name)
     inside = Path(directory) / name
     if inside.is_dir():
-        return read_idx_directory(inside, name)
+        return read_idx_directory(inside, memory, name)
     # The files of one MNIST set are named like those of another: a folder called after the other is not this one.
     if Path(directory).resolve().name in set(IMAGE_SETS) - {name}:
         raise DataError(f"{directory} is the folder of another set than {name}; give the one above it as --data-dir")
@@ -45,7 +45,7 @@ def read_named(name: str, data_dir: str | Path | None = None) -> RawSet:
             f"{directory} holds no {name}; give a directory with a sub-folder {name} or with "
             f"train-images-idx3-ubyte.gz and its three companions as --data-dir or {DATA_DIR_VARIABLE}"
         )
-    return read_idx_directory(directory, name)
+    return read_idx_directory(directory, memory, name)
 
 
 def _shipped(name: str) -> RawSet:

@@ -1,6 +1,5 @@
 """NumPy .npz files: X and y (or features and labels), or X_train, y_train, X_test, y_test."""
 
-import math
 import zipfile
 import zlib
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lcml.data.npy import read_header
 from lcml.data.raw import RawSet, default_names, listed, rows_of_pixels
 from lcml.errors import DataError, FormatError
 
@@ -17,7 +17,6 @@ DIVIDED: tuple[tuple[str, ...], ...] = (
     ("X_train", "y_train", "X_test", "y_test"),
     ("x_train", "y_train", "x_test", "y_test"),
 )
-HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 
 def read_npz(path: Path, require_labels: bool = True) -> RawSet:
@@ -59,11 +58,8 @@ def _array(archive: zipfile.ZipFile, name: str, path: Path) -> NDArray[Any]:
     info = archive.getinfo(f"{name}.npy")
     try:
         with archive.open(info) as file:
-            version = np.lib.format.read_magic(file)
-            shape, _, dtype = HEADERS[version](file)
-            if not dtype.hasobject and file.tell() + math.prod(shape) * dtype.itemsize != info.file_size:
-                raise ValueError(f"its header promises shape {shape}, which is not its size")
+            read_header(file, info.file_size)
         with archive.open(info) as file:
             return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
-    except (KeyError, ValueError) as error:
+    except ValueError as error:
         raise FormatError(f"array {name}: {error}; save numbers or text of fixed width", path) from error

@@ -6,8 +6,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from lcml.encoder import check_features
 from lcml.errors import DataError
+from lcml.rows import Matrix, check_features
 
 LISTED = 12
 """An error message lists so many names of a longer list."""
@@ -15,7 +15,8 @@ LISTED = 12
 
 @dataclass(frozen=True, eq=False)
 class RawSet:
-    """Features (n, d) and labels (n,) as read; `test_features` and `test_labels` where the source divides them itself.
+    """Features (n, d), an array or rows in a file, and labels (n,) as read; `test_features` and `test_labels` where the
+    source divides them itself.
 
     `image_shape` is (height, width) with d = height * width, pixels row by row. Raises DataError where there are no
     features, a value is not a finite number, or the sizes disagree.
@@ -23,11 +24,11 @@ class RawSet:
 
     name: str
     source: str
-    features: NDArray[Any]
+    features: Matrix
     labels: NDArray[Any] | None
     feature_names: tuple[str, ...]
     image_shape: tuple[int, int] | None = None
-    test_features: NDArray[Any] | None = None
+    test_features: Matrix | None = None
     test_labels: NDArray[Any] | None = None
 
     def __post_init__(self) -> None:

@@ -4,7 +4,6 @@ import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,25 +12,31 @@ from lcml.data.labels import code_labels
 from lcml.data.raw import RawSet
 from lcml.data.stratify import apportion, draw
 from lcml.errors import DataError
-
-HASH_ROWS = 4096
+from lcml.rows import Matrix, chunks, select
 
 
 @dataclass(frozen=True, eq=False)
 class Examples:
-    """Raw features (n, d), dtype as in the source, and labels (n,), int64 positions in the classes; read-only."""
+    """Raw features (n, d), an array or rows in a file, dtype as in the source, and labels (n,), int64 positions in the
+    classes; read-only."""
 
-    features: NDArray[Any]
+    features: Matrix
     labels: NDArray[np.int64]
 
     def __post_init__(self) -> None:
         for name in ("features", "labels"):
-            array = getattr(self, name).view()
-            array.setflags(write=False)
-            object.__setattr__(self, name, array)
+            array = getattr(self, name)
+            if isinstance(array, np.ndarray):
+                array = array.view()
+                array.setflags(write=False)
+                object.__setattr__(self, name, array)
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    def select(self, rows: NDArray[np.intp]) -> "Examples":
+        """Those rows; no copy of features in a file."""
+        return Examples(select(self.features, rows), self.labels[rows])
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,16 +130,14 @@ def _check_classes(source: str, classes: Sequence[int | str], counts: NDArray[np
 
 def _take(examples: Examples, rows: NDArray[np.intp]) -> Examples:
     """Those rows (ascending); no copy where they are all."""
-    if len(rows) == len(examples):
-        return examples
-    return Examples(examples.features[rows], examples.labels[rows])
+    return examples if len(rows) == len(examples) else examples.select(rows)
 
 
 def _fingerprint(classes: Sequence[int | str], parts: Sequence[Examples]) -> str:
     digest = hashlib.sha256(repr(tuple(classes)).encode())
     for part in parts:
         digest.update(f"{part.features.dtype.str} {part.features.shape}".encode())
-        for start in range(0, len(part), HASH_ROWS):
-            digest.update(np.ascontiguousarray(part.features[start : start + HASH_ROWS]).data)
+        for rows in chunks(part.features):
+            digest.update(np.ascontiguousarray(part.features[rows]).data)
         digest.update(part.labels.astype("<i8", copy=False).data)
     return digest.hexdigest()

@@ -1,8 +1,9 @@
 """Tables: CSV files with a header line, and Parquet files, read by pyarrow (extra `tables`)."""
 
 import csv
+import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lcml.data.raw import RawSet, default_names, listed
-from lcml.errors import DataError, FormatError, MissingDependencyError
+from lcml.data.stored import gather
+from lcml.errors import DataError, FormatError, MissingDependencyError, OutputError
+from lcml.rows import CHUNK_BYTES
 
 TARGET_NAMES = ("label", "target", "class", "y")
 """A column of one of these names is the target where none is named."""
@@ -18,11 +21,15 @@ TARGET_NAMES = ("label", "target", "class", "y")
 MAX_HEADER_CHARS = 1 << 24
 """A longer first line is no header (and is not read into memory)."""
 
+BUFFER_BYTES = 1 << 16
+"""What is read of a column of a Parquet file at a time."""
+
 PANDAS_INDEX = "__index_level_"
 
 
 def read_table(
     path: Path,
+    memory: float,
     target: str | None = None,
     feature_names: Sequence[str] | None = None,
     require_labels: bool = True,
@@ -30,10 +37,11 @@ def read_table(
     """The set in a .csv or .parquet file: the target column and every other column as a feature.
 
     With `feature_names` those columns alone are read, in that order; names that lcml made up (`default_names`) match
-    by position. Without `require_labels` the target column may be missing and is left out of the features.
+    by position. Without `require_labels` the target column may be missing and is left out of the features. A Parquet
+    file is read piece by piece; features that take, raw and encoded, more than `memory` bytes go to a temporary file.
 
     Raises DataError for a missing target or feature column, duplicate or empty names, missing values and columns that
-    are not numeric; FormatError for a damaged file; MissingDependencyError without pyarrow.
+    are not numeric; FormatError for a damaged file; MissingDependencyError without pyarrow; OutputError without room.
     """
     try:
         import pyarrow as pa
@@ -44,11 +52,19 @@ def read_table(
         names = _csv_header(path) if is_csv else _parquet_names(path)
         target = _target(path, names, target, feature_names or (), require_labels)
         columns = _feature_columns(path, [name for name in names if name != target], feature_names)
-        labelled = [target] if require_labels and target is not None else []
-        wanted = columns + labelled
-        table = _read_csv(path, wanted, target) if is_csv else _read_parquet(path, wanted)
-        features = _matrix(path, table, columns)
-        labels = _labels(path, table.column(labelled[0]), labelled[0]) if labelled else None
+        labelled = target if require_labels else None
+        wanted = columns if labelled is None else [*columns, labelled]
+        schema, n_rows, tables = _read_csv(path, wanted, target) if is_csv else _read_parquet(path, wanted)
+        dtype = np.result_type(*(_dtype(schema.field(name).type) for name in columns)) if columns else np.dtype(float)
+        label_parts: list[Any] = []
+        blocks = _blocks(path, tables, columns, dtype, labelled, label_parts)
+        features = gather(blocks, (n_rows, len(columns)), dtype, math.inf if is_csv else memory)
+        labels = None
+        if labelled is not None:
+            column = pa.chunked_array(label_parts, schema.field(labelled).type)
+            labels = _labels(path, column, labelled)
+    except OutputError:
+        raise
     except pa.ArrowException as error:
         raise FormatError(f"not a readable table: {error}", path) from error
     except UnicodeDecodeError as error:
@@ -78,22 +94,54 @@ def _parquet_names(path: Path) -> list[str]:
         return [name for name in file.schema_arrow.names if not name.startswith(PANDAS_INDEX)]
 
 
-def _read_csv(path: Path, columns: list[str], target: str | None) -> Any:
+def _read_csv(path: Path, columns: list[str], target: str | None) -> tuple[Any, int, Iterator[Any]]:
+    """Schema, number of rows, and tables of some rows each."""
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
     # Labels stay text here, so that their type does not depend on which of them a file happens to hold.
     types = {} if target is None else {target: pa.string()}
-    return arrow_csv.read_csv(
+    table = arrow_csv.read_csv(
         path, convert_options=arrow_csv.ConvertOptions(include_columns=columns, column_types=types)
     )
+    size = _table_rows(columns)
+    return table.schema, table.num_rows, (table.slice(first, size) for first in range(0, table.num_rows, size))
 
 
-def _read_parquet(path: Path, columns: list[str]) -> Any:
+def _read_parquet(path: Path, columns: list[str]) -> tuple[Any, int, Iterator[Any]]:
+    """Schema, number of rows, and tables of some rows each."""
+    import pyarrow as pa
     from pyarrow import parquet
 
-    with parquet.ParquetFile(path) as file:
-        return file.read(columns=columns)
+    # Buffered, so that a column of a row group, which may be the whole file, is not read in one go.
+    file = parquet.ParquetFile(path, buffer_size=BUFFER_BYTES, pre_buffer=False)
+
+    def tables() -> Iterator[Any]:
+        with file:
+            for batch in file.iter_batches(_table_rows(columns), columns=columns):
+                yield pa.Table.from_batches([batch])
+
+    return file.schema_arrow, file.metadata.num_rows, tables()
+
+
+def _table_rows(columns: list[str]) -> int:
+    """Rows of the tables that are turned into an array one by one."""
+    return max(1, CHUNK_BYTES // (8 * max(1, len(columns))))
+
+
+def _blocks(
+    path: Path, tables: Iterator[Any], columns: list[str], dtype: np.dtype[Any], target: str | None, labels: list[Any]
+) -> Iterator[NDArray[Any]]:
+    """The features of every table, whose labels are added to `labels`."""
+    first = 0
+    for table in tables:
+        block = np.empty((table.num_rows, len(columns)), dtype)
+        for j, name in enumerate(columns):
+            block[:, j] = _numbers(path, table.column(name), name, first)
+        if target is not None:
+            labels += table.column(target).chunks
+        yield block
+        first += table.num_rows
 
 
 def _target(
@@ -135,29 +183,31 @@ def _feature_columns(path: Path, present: list[str], feature_names: Sequence[str
     )
 
 
-def _matrix(path: Path, table: Any, columns: list[str]) -> NDArray[Any]:
-    if not columns or table.num_rows == 0:
-        return np.empty((table.num_rows, len(columns)))
-    arrays = [_numbers(path, table.column(name), name) for name in columns]
-    features = np.empty((table.num_rows, len(columns)), np.result_type(*arrays))
-    for j, array in enumerate(arrays):
-        features[:, j] = array
-    return features
+def _dtype(column_type: Any) -> np.dtype[Any]:
+    """The type of a column's numbers; that of a column which `_numbers` refuses means nothing."""
+    from pyarrow import types
+
+    if types.is_dictionary(column_type):
+        column_type = column_type.value_type
+    is_number = types.is_integer(column_type) or types.is_floating(column_type) or types.is_boolean(column_type)
+    return np.dtype(column_type.to_pandas_dtype() if is_number else np.float64)
 
 
-def _numbers(path: Path, column: Any, name: str) -> NDArray[Any]:
+def _numbers(path: Path, column: Any, name: str, first_row: int) -> NDArray[Any]:
+    """The values of one column from a certain row on."""
     from pyarrow import types
 
     if types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if column.null_count:
         raise DataError(
-            f"{path}: row {_first_null(column)} of column {name!r} is empty; fill it in or drop it (rows count from 0)"
+            f"{path}: row {first_row + _first_null(column)} of column {name!r} is empty; fill it in or drop it "
+            "(rows count from 0)"
         )
     if types.is_decimal(column.type):
         column = column.cast("float64")
     if not (types.is_integer(column.type) or types.is_floating(column.type) or types.is_boolean(column.type)):
-        values = (f"row {i} holds {v.as_py()!r}" for i, v in enumerate(column) if not _is_number(str(v)))
+        values = (f"row {i} holds {v.as_py()!r}" for i, v in enumerate(column, first_row) if not _is_number(str(v)))
         raise DataError(
             f"{path}: column {name!r} is not numeric ({column.type}): {next(values, 'it cannot be converted')}; "
             "encode it as numbers (one 0/1 column per value), drop it, or name it with --target"

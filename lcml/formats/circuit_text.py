@@ -63,7 +63,7 @@ def read_circuit(
             f"{n_weight_sets(len(classes), link)}: give other classes"
         )
     circuit, order = reader.circuit()
-    return LogisticCircuit(
+    return LogisticCircuit.flat(
         circuit=circuit,
         encoder=encoder,
         classes=classes,
@@ -86,7 +86,7 @@ def write_circuit(model: LogisticCircuit, path: str | Path) -> None:
 
 def _lines(model: LogisticCircuit) -> Iterator[str]:
     circuit, n_variables = model.circuit, model.circuit.n_variables
-    literal_weights = model.weights[:, : circuit.n_literals].T
+    literal_weights = model.flat_weights[:, : circuit.n_literals].T
     element_weights = model.element_weights.T
     yield _COMMENT + HEADERS[0].decode()
     for literal, weights in enumerate(literal_weights):

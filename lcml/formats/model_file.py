@@ -7,20 +7,30 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lcml.channels import stored_encoder
 from lcml.circuit import Circuit
-from lcml.encoder import encoder_from_arrays
 from lcml.errors import CircuitError, FormatError, LcmlError
 from lcml.formats.container import Arrays, read_container, write_container
 from lcml.model import LogisticCircuit
+from lcml.parts import Part
+from lcml.views import View, view_from_dict
 from lcml.vtree import Vtree
 
 MODEL_KIND = "lcml model"
-MODEL_VERSION = 1
+MODEL_VERSION = 2
 
-_VTREE_ARRAYS = ("left", "right", "variable")
-_CIRCUIT_ARRAYS = ("or_vtree", "or_start", "elem_prime", "elem_sub")
-_WEIGHT_ARRAYS = ("element_weights", "literal_weights", "bias")
-_OPTIONAL = "weights/literal_weights"
+_TYPES: dict[str, tuple[type, int]] = {
+    "vtree/left": (np.int32, 1),
+    "vtree/right": (np.int32, 1),
+    "vtree/variable": (np.int32, 1),
+    "circuit/or_vtree": (np.int32, 1),
+    "circuit/or_start": (np.int32, 1),
+    "circuit/elem_prime": (np.int32, 1),
+    "circuit/elem_sub": (np.int32, 1),
+    "weighted": (np.bool_, 1),
+}
+"""Type and dimensions of the arrays of a part; their names begin with the part's number."""
+
 _LINKS = ("sigmoid", "softmax")
 
 
@@ -39,22 +49,24 @@ def load_model(path: str | Path) -> LogisticCircuit:
     """
     content, arrays = read_container(path, MODEL_KIND, MODEL_VERSION)
     try:
-        return model_from_parts(content, arrays)
+        return model_from_parts(*_upgraded(content, arrays))
     except LcmlError as error:
         raise FormatError(f"holds no valid model: {error}", path) from error
 
 
 def model_parts(model: LogisticCircuit) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """A model as a JSON object and named arrays, for this file and for others that hold a model."""
-    circuit, encoder = model.circuit, model.encoder
-    arrays: dict[str, NDArray[Any]] = {f"vtree/{name}": getattr(circuit.vtree, name) for name in _VTREE_ARRAYS}
-    arrays |= {f"circuit/{name}": getattr(circuit, name) for name in _CIRCUIT_ARRAYS}
-    arrays |= {f"weights/{name}": getattr(model, name) for name in _WEIGHT_ARRAYS if getattr(model, name) is not None}
-    arrays |= {f"encoder/{name}": array for name, array in encoder.arrays().items()}
+    arrays: dict[str, NDArray[Any]] = {"weights": model.weights, "bias": model.bias}
+    for number, part in enumerate(model.parts):
+        for name in _TYPES:
+            owner = {"vtree": part.circuit.vtree, "circuit": part.circuit}.get(name.split("/")[0], part)
+            arrays[f"{number}/{name}"] = getattr(owner, name.split("/")[-1])
+    arrays |= {f"encoder/{name}": array for name, array in model.encoder.arrays().items()}
     content = {
         "classes": [str(c) if isinstance(c, str) else int(c) for c in model.classes],
         "link": model.link,
-        "encoder": encoder.kind,
+        "encoder": model.encoder.kind,
+        "views": [part.view.as_dict() for part in model.parts],
         "provenance": dict(model.provenance),
     }
     return content, arrays
@@ -62,36 +74,58 @@ def model_parts(model: LogisticCircuit) -> tuple[dict[str, Any], dict[str, NDArr
 
 def model_from_parts(content: Mapping[str, Any], arrays: Arrays) -> LogisticCircuit:
     """The model whose `model_parts` these are. Raises FormatError, CircuitError or DataError where they are none."""
-    wanted = {f"vtree/{name}" for name in _VTREE_ARRAYS} | {f"circuit/{name}" for name in _CIRCUIT_ARRAYS}
-    wanted |= {f"weights/{name}" for name in _WEIGHT_ARRAYS}
-    missing = sorted(wanted - {_OPTIONAL} - set(arrays))
-    unknown = sorted(name for name in set(arrays) - wanted if not name.startswith("encoder/"))
+    views = content.get("views")
+    if not isinstance(views, list) or not views:
+        raise FormatError(f"expected a list of views, found {views!r}")
+    wanted: dict[str, tuple[type, int]] = {"weights": (np.float64, 2), "bias": (np.float64, 1)}
+    wanted |= {f"{number}/{name}": kind for number in range(len(views)) for name, kind in _TYPES.items()}
+    missing = sorted(set(wanted) - set(arrays))
+    unknown = sorted(name for name in set(arrays) - set(wanted) if not name.startswith("encoder/"))
     if missing or unknown:
         raise FormatError(f"array {missing[0]!r} is missing" if missing else f"array {unknown[0]!r} is unknown")
-    for name in sorted(wanted & set(arrays)):
-        expected, found = _expected_type(name), (arrays[name].dtype, arrays[name].ndim)
+    for name, (kind, n_dimensions) in wanted.items():
+        expected, found = (np.dtype(kind), n_dimensions), (arrays[name].dtype, arrays[name].ndim)
         if found != expected:
             raise FormatError(f"array {name!r}: expected type and dimensions {expected}, found {found}")
-    vtree = Vtree(*(arrays[f"vtree/{name}"] for name in _VTREE_ARRAYS))
-    circuit = Circuit(vtree, *(arrays[f"circuit/{name}"] for name in _CIRCUIT_ARRAYS))
-    weights = {name: arrays.get(f"weights/{name}") for name in _WEIGHT_ARRAYS}
-    encoder_arrays = {name.removeprefix("encoder/"): a for name, a in arrays.items() if name.startswith("encoder/")}
     if content.get("link") not in _LINKS or not isinstance(content.get("provenance"), dict):
         raise FormatError(f"expected a link of {_LINKS} and a provenance, found {content.get('link')!r}")
+    encoder_arrays = {name.removeprefix("encoder/"): a for name, a in arrays.items() if name.startswith("encoder/")}
     return LogisticCircuit(
-        circuit=circuit,
-        encoder=encoder_from_arrays(str(content.get("encoder")), encoder_arrays),
+        encoder=stored_encoder(str(content.get("encoder")), encoder_arrays),
+        parts=tuple(_part(view_from_dict(view), f"{number}/", arrays) for number, view in enumerate(views)),
         classes=_classes(content.get("classes")),
+        weights=arrays["weights"],
+        bias=arrays["bias"],
         link=content["link"],
         provenance=content["provenance"],
-        **weights,  # type: ignore[arg-type]
     )
 
 
-def _expected_type(name: str) -> tuple[np.dtype[Any], int]:
-    if name.startswith("weights/"):
-        return np.dtype(np.float64), 1 if name == "weights/bias" else 2
-    return np.dtype(np.int32), 1
+def _upgraded(content: Mapping[str, Any], arrays: Arrays) -> tuple[Mapping[str, Any], Arrays]:
+    """What version 1 held, one circuit over the whole example, as this version holds it; all else as it is."""
+    elements, literals = (arrays.get(f"weights/{name}_weights") for name in ("element", "literal"))
+    if elements is None:
+        return content, arrays
+    given = [weights for weights in (literals, elements) if weights is not None]
+    if any(weights.dtype != np.float64 or weights.ndim != 2 or len(weights) != len(elements) for weights in given):
+        raise FormatError(f"expected weights per set, float64, found {[(w.dtype, w.shape) for w in given]}")
+    n_variables = (len(arrays.get("vtree/variable", ())) + 1) // 2
+    with_literals = np.full(2 * n_variables, literals is not None)
+    kept = {f"0/{name}" if name in _TYPES else name: array for name, array in arrays.items()}
+    for name in ("weights/element_weights", "weights/literal_weights"):
+        kept.pop(name, None)
+    kept["weights"] = np.concatenate(given, axis=1)
+    kept["0/weighted"] = np.concatenate([with_literals, np.ones(elements.shape[1], dtype=bool)])
+    if "weights/bias" in kept:
+        kept["bias"] = kept.pop("weights/bias")
+    return {**content, "views": [{"kind": "identity", "n_inputs": n_variables}]}, kept
+
+
+def _part(view: View, prefix: str, arrays: Arrays) -> Part:
+    of_vtree, of_circuit = (
+        [arrays[prefix + name] for name in _TYPES if name.startswith(f"{owner}/")] for owner in ("vtree", "circuit")
+    )
+    return Part(view, Circuit(Vtree(*of_vtree), *of_circuit), arrays[f"{prefix}weighted"])
 
 
 def _classes(values: Any) -> tuple[int, ...] | tuple[str, ...]:

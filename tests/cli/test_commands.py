@@ -56,7 +56,7 @@ def model() -> LogisticCircuit:
     splits = load_splits("iris", **DIVISION)  # type: ignore[arg-type]
     low, high = load_iris().data.min(axis=0), load_iris().data.max(axis=0)
     data = {**DIVISION, "name": "iris", "target": None, "fingerprint": splits.fingerprint, "feature_names": list(NAMES)}
-    return LogisticCircuit(
+    return LogisticCircuit.flat(
         circuit=circuit,
         encoder=ScaleEncoder(low, high),
         classes=splits.classes,  # type: ignore[arg-type]
@@ -149,7 +149,8 @@ def test_predict_writes_labels_and_probabilities(model: LogisticCircuit, model_p
     header, *rows = csv.reader(io.StringIO(text))
     assert header == ["label", "probability_setosa", "probability_versicolor", "probability_virginica"]
     assert [row[0] for row in rows] == model.predict(x).tolist()
-    assert np.array_equal(np.array([row[1:] for row in rows], dtype=float), model.predict_proba(x))
+    written = np.array([row[1:] for row in rows], dtype=float)
+    np.testing.assert_allclose(written, model.predict_proba(x, precision="float64"), atol=1e-6)
 
     assert output("predict", model_path, path, "-o", tmp_path / "out.csv") == ""
     assert (tmp_path / "out.csv").read_text() == text

@@ -46,7 +46,7 @@ def refused(*arguments: object) -> str:
 @pytest.fixture(scope="module")
 def model() -> LogisticCircuit:
     generator, circuit = np.random.default_rng(0), initial_circuit(balanced(4))
-    return LogisticCircuit(
+    return LogisticCircuit.flat(
         circuit=circuit,
         encoder=ScaleEncoder(np.zeros(4), np.array([200.0, 50.0, 100.0, 120.0])),
         classes=("cat", "dog", "owl"),

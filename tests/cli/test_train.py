@@ -99,7 +99,7 @@ def test_a_recorded_training(tracked: tuple[Path, dict[str, Any]]) -> None:
     assert set(result) >= KEYS
     assert {path.name for path in directory.iterdir()} == {"iris.lcml", "checkpoints", "mlruns"}
     model = load_model(directory / result["model_path"])
-    assert (result["data"], result["seed"], result["backend"], result["device"]) == ("iris", 0, "numpy", "cpu")
+    assert (result["data"], result["seed"], result["backend"], result["device"]) == ("iris", 0, "numba", "cpu")
     assert (result["n_train"], result["n_valid"], result["n_test"]) == (108, 12, 30)
     assert (result["n_variables"], result["n_classes"]) == (4, 3)
     assert result["n_elements"] == model.circuit.n_elements

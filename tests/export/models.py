@@ -11,9 +11,12 @@ from numpy.typing import NDArray
 from onnx.reference import ReferenceEvaluator
 
 from lcml import vtree as vtrees
+from lcml.channels import ChannelEncoder
 from lcml.circuit import Circuit
 from lcml.encoder import BooleanEncoder, Encoder, ScaleEncoder
 from lcml.model import Link, LogisticCircuit, n_weight_sets
+from lcml.parts import Part
+from lcml.views import IdentityView, WindowView
 from tests.worlds import grown, random_circuits
 
 
@@ -29,7 +32,7 @@ def model_on(
     """A model with standard normal weights on `circuit`."""
     generator = np.random.default_rng(seed)
     n_sets, n = n_weight_sets(len(classes), link), circuit.n_variables
-    return LogisticCircuit(
+    return LogisticCircuit.flat(
         circuit=circuit,
         encoder=encoder or ScaleEncoder(np.zeros(n), np.ones(n)),
         classes=classes,
@@ -104,3 +107,52 @@ def run_reference(path: Path, features: NDArray[Any]) -> dict[str, NDArray[Any]]
     model = onnx.load(path)
     outputs = ReferenceEvaluator(model).run(None, {"features": features})
     return dict(zip((output.name for output in model.graph.output), outputs, strict=True))
+
+
+@st.composite
+def window_views(draw: st.DrawFn, image_shape: tuple[int, int, int]) -> WindowView:
+    """Small windows with and without padding, strides, grids, roots and chosen channels; few variables."""
+    runs = []
+    for size in image_shape[1:]:
+        window, stride = draw(st.integers(1, min(2, size))), draw(st.integers(1, 2))
+        padding = draw(st.integers(0, window - 1))
+        positions = (size + 2 * padding - window) // stride + 1
+        runs.append((window, stride, padding, draw(st.integers(1, min(3, positions)))))
+    window_size, strides, paddings, grid = zip(*runs, strict=True)
+    order = draw(st.permutations(range(image_shape[0])))
+    channels = draw(st.sampled_from([None, tuple(order[:1]), tuple(order[:2])]))
+    return WindowView(image_shape, window_size, strides, paddings, grid, draw(st.booleans()), channels)
+
+
+@st.composite
+def models_of_parts(draw: st.DrawFn) -> LogisticCircuit:
+    """One to three parts, identity and window, with some weights missing, over images of several channels, over
+    sequences, and over channels that an encoder makes."""
+    image_shape = draw(st.sampled_from([(1, 4, 3), (3, 2, 3), (2, 1, 6), (1, 1, 7)]))
+    n_features = int(np.prod(image_shape))
+    base = ScaleEncoder(np.zeros(n_features), np.full(n_features, 2.0))
+    encoder: Encoder = base
+    if draw(st.booleans()):
+        channels = draw(st.permutations(["grey", "x+", "d-", "t50", "contrast-"]))[: draw(st.integers(1, 3))]
+        made = ChannelEncoder(base, image_shape, tuple(channels))
+        encoder, image_shape = made, made.output_shape
+    generator = np.random.default_rng(draw(st.integers(0, 2**16)))
+    parts = []
+    for _ in range(draw(st.integers(1, 3))):
+        view = draw(st.just(IdentityView(encoder.n_outputs)) | window_views(image_shape))
+        vtree = vtrees.random(view.n_variables, int(generator.integers(99)))
+        circuit = grown(vtree, int(generator.integers(99)), rounds=draw(st.integers(0, 3)))
+        weighted = generator.random(circuit.n_literals + circuit.n_elements) < draw(st.sampled_from([0.0, 0.6, 1.0]))
+        parts.append(Part(view, circuit, weighted))
+    classes = draw(st.sampled_from([(0, 1), ("a", "b", "c"), (7, -3)]))
+    link: Link = draw(st.sampled_from(["sigmoid", "softmax"]))
+    return weighted_model(parts, encoder, classes, link, generator)
+
+
+def weighted_model(
+    parts: list[Part], encoder: Encoder, classes: tuple[Any, ...], link: Link, generator: np.random.Generator
+) -> LogisticCircuit:
+    """The model of `parts` with standard normal weights."""
+    n_sets = n_weight_sets(len(classes), link)
+    weights = generator.normal(size=(n_sets, sum(part.n_features for part in parts)))
+    return LogisticCircuit(encoder, tuple(parts), classes, weights, generator.normal(size=n_sets), link)

@@ -1,5 +1,6 @@
 """The symbolic compiler: circuit -> polynomials -> terms -> layers, exact in double precision."""
 
+import dataclasses
 import itertools
 from typing import Any
 
@@ -13,14 +14,25 @@ from lcml.backend import NumpyBackend
 from lcml.circuit import Circuit, initial_circuit
 from lcml.errors import CircuitError
 from lcml.flows import flows, literal_rows
+from lcml.model import LogisticCircuit
 from lcml.plan import compile_plan
 from lcml_export import terms as terms_module
+from lcml_export.compiled import compile_model
 from lcml_export.factoring import factor
 from lcml_export.program import Program
-from lcml_export.reduction import TermSum, reduce_model
+from lcml_export.reduction import TermSum, flows_as_terms, merged, reduce_flows
 from lcml_export.terms import Polynomial, decided_literals, gate_flows, simplify, times
 from tests.export.models import model_on, small_models, thinned, wide_circuit, xor_circuit
 from tests.worlds import brute_flows, examples, grown, random_circuits
+
+
+def with_bias(model: LogisticCircuit) -> TermSum:
+    term_sum = reduce_flows(model.circuit, model.flat_weights)
+    return dataclasses.replace(term_sum, bias=term_sum.bias + model.bias)
+
+
+def program_of(model: LogisticCircuit) -> Program:
+    return factor(with_bias(model))
 
 
 def value(polynomial: Polynomial, literals: Any) -> Any:
@@ -52,6 +64,27 @@ def test_polynomials_of_a_wide_circuit_are_its_flows() -> None:
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
 
 
+@given(random_circuits(5), st.integers(0, 99))
+@settings(max_examples=40, deadline=None)
+def test_flows_of_which_roots_are_taken_are_sums_without_cancellation(circuit: Circuit, seed: int) -> None:
+    q = examples(circuit.n_variables, 1, seed)[0]
+    term_sum = flows_as_terms(circuit, np.arange(circuit.n_literals + circuit.n_elements))
+    assert term_sum.weights.min() >= 0
+    literals = np.concatenate([q, 1 - q])
+    elements = brute_flows(circuit, q) if circuit.n_or_gates else np.array([])
+    found = factor(term_sum).evaluate(q[None, :])[0]
+    np.testing.assert_allclose(found, np.concatenate([literals, elements]), rtol=0, atol=1e-12)
+
+
+def test_sums_of_terms_are_added_term_by_term() -> None:
+    # a + 2 ab + 3, and 4 ab - a: 6 ab + 3, as a's weights cancel.
+    a, ab = frozenset((0,)), frozenset((0, 1))
+    first = TermSum(2, [a, ab], np.array([[1.0, 2.0]]), np.array([3.0]))
+    second = TermSum(2, [ab, a], np.array([[4.0, -1.0]]), np.array([0.0]))
+    total = merged([first, second])
+    assert (total.terms, total.weights.tolist(), total.bias.tolist()) == ([ab], [[6.0]], [3.0])
+
+
 def test_simplify_by_hand() -> None:
     # Over a, b (ids 0, 1; negations 2, 3): ab + a not-b = a; a - ab = a not-b; and both in turn.
     a, b, not_b = (frozenset(ids) for ids in ((0,), (0, 1), (0, 3)))
@@ -79,7 +112,7 @@ def test_simplify_keeps_the_value_in_every_world(polynomial: Polynomial) -> None
 @settings(max_examples=60, deadline=None)
 def test_program_is_the_model_exactly(model: Any, seed: int) -> None:
     x = np.random.default_rng(seed).normal(scale=2, size=(9, model.encoder.n_features))
-    program = factor(reduce_model(model))
+    program = program_of(model)
     assert_well_formed(program)
     logits = program.evaluate(model.encoder.encode(x).astype(np.float64))
     np.testing.assert_allclose(logits, model.logits(x, precision="float64"), rtol=0, atol=1e-12)
@@ -90,7 +123,7 @@ def test_program_is_exact_on_densely_split_circuits(seed: int) -> None:
     # Here complements make polynomials whose terms mention variables that elements below decide.
     model = model_on(grown(vtrees.balanced(24), seed, rounds=10, per_round=12))
     x = examples(24, 20, seed)
-    logits = factor(reduce_model(model)).evaluate(model.encoder.encode(x).astype(np.float64))
+    logits = program_of(model).evaluate(model.encoder.encode(x).astype(np.float64))
     np.testing.assert_allclose(logits, model.logits(x, precision="float64"), rtol=0, atol=1e-11)
 
 
@@ -105,7 +138,7 @@ def test_times_by_hand() -> None:
 def test_program_is_exact_however_it_is_factored(table_depth: int, min_shared: int) -> None:
     model = model_on(wide_circuit())
     x = examples(model.encoder.n_features, 50, 1)
-    program = factor(reduce_model(model), table_depth, min_shared)
+    program = factor(with_bias(model), table_depth, min_shared)
     assert_well_formed(program)
     assert len(program.table) <= table_depth
     logits = program.evaluate(model.encoder.encode(x).astype(np.float64))
@@ -115,16 +148,14 @@ def test_program_is_exact_however_it_is_factored(table_depth: int, min_shared: i
 def test_one_feature_per_element_but_one_of_every_gate() -> None:
     # Four elements x y, x not-y, not-x y, not-x not-y under one gate: three features and the bias span them.
     model = model_on(initial_circuit(vtrees.balanced(2)))
-    assert len(reduce_model(model).terms) == 3
+    assert len(with_bias(model).terms) == 3
 
 
 def test_weights_of_zero_leave_one_term_of_weight_zero() -> None:
     circuit = initial_circuit(vtrees.balanced(3))
-    model = model_on(circuit)
-    empty = type(model)(circuit, model.encoder, model.classes, 0 * model.element_weights, None, model.bias)
-    term_sum = reduce_model(empty)
+    term_sum = reduce_flows(circuit, np.zeros((3, circuit.n_literals + circuit.n_elements)))
     assert (len(term_sum.terms), np.abs(term_sum.weights).max()) == (1, 0)
-    np.testing.assert_array_equal(factor(term_sum).evaluate(np.ones((2, 3))), [model.bias, model.bias])
+    np.testing.assert_array_equal(factor(term_sum).evaluate(np.ones((2, 3))), np.zeros((2, 3)))
 
 
 def test_shared_products_are_computed_once() -> None:
@@ -136,13 +167,13 @@ def test_shared_products_are_computed_once() -> None:
 @pytest.mark.parametrize("circuit", [xor_circuit(), thinned(wide_circuit(8), 0)], ids=["not products", "Pr(root) < 1"])
 def test_circuits_of_other_kinds_are_refused(circuit: Circuit) -> None:
     with pytest.raises(CircuitError, match="profile 'flows'"):
-        reduce_model(model_on(circuit))
+        compile_model(model_on(circuit), passes=False)
 
 
 def test_flows_that_get_too_long_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(terms_module, "MAX_TERMS_PER_ELEMENT", 0)
     with pytest.raises(CircuitError, match="profile 'flows'"):
-        reduce_model(model_on(wide_circuit()))
+        compile_model(model_on(wide_circuit()), passes=False)
 
 
 def assert_well_formed(program: Program) -> None:

@@ -1,5 +1,6 @@
 """What is written: files, metadata, config.pbtxt, the report and the self-check."""
 
+import dataclasses
 import hashlib
 import json
 import subprocess
@@ -126,7 +127,7 @@ def test_the_self_check_finds_a_wrong_weight_and_nothing_is_written(
 def test_weights_beyond_float32_are_refused(tmp_path: Path) -> None:
     circuit = initial_circuit(vtrees.balanced(2))
     model = model_on(circuit)
-    huge = type(model)(circuit, model.encoder, model.classes, 1e300 * model.element_weights, None, model.bias)
+    huge = dataclasses.replace(model, weights=1e300 * model.weights)
     with pytest.raises(OutputError, match="not written"):
         export_model(huge, tmp_path / "huge.onnx")
 

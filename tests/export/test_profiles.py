@@ -107,7 +107,7 @@ def test_one_variable(tmp_path: Path, profile: Any, classes: Any, link: Link) ->
 def test_a_sigmoid_far_from_zero_is_no_nan(tmp_path: Path, profile: Any) -> None:
     circuit = initial_circuit(vtrees.balanced(2))
     weights, bias = np.zeros((3, circuit.n_elements)), np.array([-260.0, -200.0, -240.0])
-    model = LogisticCircuit(circuit, ScaleEncoder(np.zeros(2), np.ones(2)), (0, 1, 2), weights, None, bias)
+    model = LogisticCircuit.flat(circuit, ScaleEncoder(np.zeros(2), np.ones(2)), (0, 1, 2), weights, None, bias)
     export_model(model, tmp_path / "far.onnx", profile=profile, self_check=False)
     found = run_onnxruntime(tmp_path / "far.onnx", np.zeros((1, 2), dtype=np.float32))
     np.testing.assert_allclose(found["probabilities"], [[np.exp(-60), 1, np.exp(-40)]], rtol=1e-5)

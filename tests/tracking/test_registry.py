@@ -40,7 +40,7 @@ def made(*arguments: object) -> Any:
 
 def small_model(encoder: Any, classes: Any, seed: int) -> LogisticCircuit:
     generator, circuit = np.random.default_rng(seed), initial_circuit(balanced(4))
-    return LogisticCircuit(
+    return LogisticCircuit.flat(
         circuit=circuit,
         encoder=encoder,
         classes=classes,

@@ -1,0 +1,88 @@
+"""A model compiled: one program for all that sees the whole example, and one per part that slides a window."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lcml.errors import CircuitError
+from lcml.model import LogisticCircuit
+from lcml.parts import Part
+from lcml.views import IdentityView
+from lcml_export.factoring import factor
+from lcml_export.program import FloatArray, Program
+from lcml_export.reduction import flows_as_terms, merged, reduce_flows
+
+
+@dataclass(frozen=True, eq=False)
+class PooledPart:
+    """A part whose features are pooled: weights (n_sets, n_cells, n_rows) times what `program` or the passes compute.
+
+    With a program: where the view has roots, a row is the root of one of the program's sums; else it is one of its
+    features. Without: the rows are `flows`, by the passes over the circuit.
+    """
+
+    part: Part
+    flows: NDArray[np.int64]
+    weights: FloatArray
+    program: Program | None
+
+
+@dataclass(frozen=True, eq=False)
+class CompiledModel:
+    """logits = bias + `whole` of the encoded inputs + the sum over `pooled`.
+
+    whole: for all parts with an identity view together, None without one, and where all parts go through the passes.
+    """
+
+    whole: Program | None
+    pooled: tuple[PooledPart, ...]
+    bias: FloatArray
+
+    @property
+    def programs(self) -> list[Program]:
+        programs = [self.whole, *(part.program for part in self.pooled)]
+        return [program for program in programs if program is not None]
+
+
+def compile_model(model: LogisticCircuit, passes: bool) -> CompiledModel:
+    """The compiled form; with `passes`, all parts are computed by the passes over their circuits.
+
+    Raises CircuitError where a circuit that sees the whole example needs the passes and may not have them; one under a
+    window gets them.
+    """
+    parts = list(zip(model.parts, model.flow_weights, strict=True))
+    if passes:
+        return CompiledModel(None, tuple(_by_passes(*part) for part in parts), model.bias)
+    whole = [
+        reduce_flows(part.circuit, weights[:, 0]) for part, weights in parts if isinstance(part.view, IdentityView)
+    ]
+    program = factor(merged(whole)) if whole else None
+    bias = model.bias if program is None else model.bias + program.bias
+    pooled = []
+    for part, weights in parts:
+        if not isinstance(part.view, IdentityView):
+            compiled, gain = _compiled(part, weights)
+            pooled.append(compiled)
+            bias = bias + gain
+    return CompiledModel(program, tuple(pooled), bias)
+
+
+def _compiled(part: Part, weights: FloatArray) -> tuple[PooledPart, FloatArray | float]:
+    """A part with windows, and what the bias gains."""
+    by_passes = _by_passes(part, weights)
+    flows, (n_sets, n_cells, n_flows) = by_passes.flows, weights.shape
+    try:
+        if part.view.root:
+            return PooledPart(part, flows, by_passes.weights, factor(flows_as_terms(part.circuit, flows))), 0.0
+        program = factor(reduce_flows(part.circuit, weights.reshape(-1, n_flows)))
+    except CircuitError:
+        return by_passes, 0.0
+    by_cell = program.weights.reshape(n_sets, n_cells, -1)
+    return PooledPart(part, flows, by_cell, program), program.bias.reshape(n_sets, n_cells).sum(axis=1)
+
+
+def _by_passes(part: Part, weights: FloatArray) -> PooledPart:
+    used = np.any(weights != 0, axis=(0, 1))
+    flows = np.flatnonzero(used) if used.any() else np.array([0])  # one at least, so that no tensor is empty
+    return PooledPart(part, flows, weights[..., flows], None)

@@ -1,0 +1,92 @@
+"""Directories of two arrays, whose features may exceed memory.
+
+features.npy   a matrix (n, d) or images (n, height, width), row by row
+labels.npy     (n,)
+"""
+
+import math
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lcml.data.raw import RawSet, default_names
+from lcml.data.stored import load_if_fits
+from lcml.errors import DataError, FormatError
+from lcml.rows import Matrix, StoredMatrix
+
+FEATURES, LABELS = "features.npy", "labels.npy"
+HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+
+
+def read_npy_directory(path: Path, memory: float, require_labels: bool = True) -> RawSet:
+    """The set in such a directory; features that take, raw and encoded, more than `memory` bytes stay in their file.
+
+    Raises DataError for a missing file or another shape, FormatError for a damaged one.
+    """
+    features, image_shape = _features(path / FEATURES, memory)
+    labels = None
+    if require_labels:
+        labels = _labels(path / LABELS)
+    return RawSet(
+        name=path.resolve().name,
+        source=str(path),
+        features=features,
+        labels=labels,
+        feature_names=default_names(features.shape[1], image_shape),
+        image_shape=image_shape,
+    )
+
+
+def read_header(file: Any, n_bytes: int) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, whether columns come first, and type of the array in an .npy file of `n_bytes`; the file stands at its
+    values. Raises ValueError where the header is none or promises more or less than the file holds."""
+    version = np.lib.format.read_magic(file)
+    if version not in HEADERS:
+        raise ValueError(f"its format version is {version}")
+    shape, by_columns, dtype = HEADERS[version](file)
+    if not dtype.hasobject and file.tell() + math.prod(shape) * dtype.itemsize != n_bytes:
+        raise ValueError(f"its header promises shape {shape}, which is not its size")
+    return shape, by_columns, dtype
+
+
+def _features(path: Path, memory: float) -> tuple[Matrix, tuple[int, int] | None]:
+    file = _open(path)
+    try:
+        shape, by_columns, dtype = read_header(file, path.stat().st_size)
+    except ValueError as error:
+        file.close()
+        raise _damaged(path, error) from error
+    if by_columns or len(shape) not in (2, 3) or dtype.kind not in "buif":
+        file.close()
+        order = ", by columns" if by_columns else ""
+        raise DataError(
+            f"{path}: expected numbers as a matrix (n, d) or images (n, height, width), row by row; found shape "
+            f"{shape} of type {dtype}{order}: save it with numpy.save(path, numpy.ascontiguousarray(features))"
+        )
+    matrix = StoredMatrix(file, (shape[0], math.prod(shape[1:])), dtype, file.tell())
+    return load_if_fits(matrix, memory), (shape[1], shape[2]) if len(shape) == 3 else None
+
+
+def _labels(path: Path) -> NDArray[Any]:
+    with _open(path) as file:
+        try:
+            read_header(file, path.stat().st_size)
+            file.seek(0)
+            return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
+        except ValueError as error:
+            raise _damaged(path, error) from error
+
+
+def _open(path: Path) -> BinaryIO:
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise DataError(
+            f"cannot read {path}: {error.strerror}; a directory of arrays has {FEATURES} (n, d) and {LABELS} (n,)"
+        ) from error
+
+
+def _damaged(path: Path, error: ValueError) -> FormatError:
+    return FormatError(f"not a readable .npy file ({error}); write it again with numpy.save", path)

@@ -1,0 +1,151 @@
+"""Rows of a matrix that stays in a file: what memory does not hold is read piece by piece.
+
+Pieces are read at their position, not mapped: mapped pages would count as memory of the process, and a file cut short
+under a mapping would end it.
+"""
+
+import os
+import weakref
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from lcml.errors import DataError
+
+CHUNK_BYTES = 1 << 23
+"""Work on so many bytes of float64 at a time: no copy of the whole matrix is made."""
+
+_GAP_BYTES = 1 << 14
+"""Rows nearer to each other than this are read in one go, with what lies between them."""
+
+
+Matrix = Any
+"""An array of rows (n, d), or `Rows`, or what reads like them: it has a shape, a dtype and a length, and a slice or an
+array of row numbers gives an array of those rows."""
+
+
+class StoredMatrix:
+    """A matrix `shape` (n, d), row by row, from byte `offset` of an open file on.
+
+    It takes the file over, and closes it when nothing refers to the matrix any more.
+    """
+
+    def __init__(self, file: BinaryIO, shape: tuple[int, int], dtype: DTypeLike, offset: int = 0) -> None:
+        self.shape, self.dtype = shape, np.dtype(dtype)
+        self._file, self._offset = file, offset
+        weakref.finalize(self, file.close)
+
+    def read(self, rows: NDArray[np.int64]) -> NDArray[Any]:
+        """The rows (n_rows,) as (n_rows, d), in native byte order. Raises DataError where the file has lost them."""
+        native = self.dtype.newbyteorder("=")
+        if not len(rows):
+            return np.empty((0, self.shape[1]), native)
+        gap = max(1, _GAP_BYTES // max(1, self._row_bytes))
+        steps = np.diff(rows)
+        runs = np.split(rows, np.flatnonzero((steps < 1) | (steps > gap)) + 1)
+        found = [self._run(run) for run in runs]
+        return (np.concatenate(found) if len(found) > 1 else found[0]).astype(native, copy=False)
+
+    @property
+    def _row_bytes(self) -> int:
+        return self.shape[1] * self.dtype.itemsize
+
+    def _run(self, rows: NDArray[np.int64]) -> NDArray[Any]:
+        """Ascending rows, near to each other."""
+        span = self._span(int(rows[0]), int(rows[-1]) + 1)
+        return span if len(span) == len(rows) else span[rows - rows[0]]
+
+    def _span(self, first: int, stop: int) -> NDArray[Any]:
+        """The rows first..stop-1, all that lie there."""
+        span = np.empty((stop - first, self.shape[1]), self.dtype)
+        target, done = span.reshape(-1).view(np.uint8).data, 0
+        while done < span.nbytes:  # the system reads at most 2 GB at a time
+            position = self._offset + first * self._row_bytes + done
+            n_read = os.preadv(self._file.fileno(), [target[done:]], position)
+            if not n_read:
+                raise DataError(f"{self._file.name} has become shorter while it was read; restore it and start again")
+            done += n_read
+        return span
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows of a matrix in a file, by their numbers `index` (n,); read when asked for."""
+
+    matrix: StoredMatrix
+    index: NDArray[np.int64]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.index), self.matrix.shape[1]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.matrix.dtype.newbyteorder("=")
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def __getitem__(self, rows: slice | NDArray[np.integer]) -> NDArray[Any]:
+        return self.matrix.read(self.index[rows])
+
+
+def all_rows(matrix: StoredMatrix) -> Rows:
+    """Every row of a matrix in a file."""
+    return Rows(matrix, np.arange(matrix.shape[0]))
+
+
+def select(matrix: Matrix, index: NDArray[np.integer]) -> Matrix:
+    """Those rows: a copy of an array's, while what is in a file stays there."""
+    return Rows(matrix.matrix, matrix.index[index]) if isinstance(matrix, Rows) else matrix[index]
+
+
+def chunks(matrix: Matrix) -> Iterator[slice]:
+    """Slices of rows that are easy on memory."""
+    step = max(1, CHUNK_BYTES // (8 * max(1, matrix.shape[1])))
+    return (slice(start, start + step) for start in range(0, len(matrix), step))
+
+
+def check_features(x: Matrix, n_features: int | None = None, feature_names: Sequence[str] | None = None) -> Matrix:
+    """x as a numeric matrix (n, d) of finite values: rows in a file as they are, else an array, not copied where it is
+    one already.
+
+    Raises DataError where x is not numeric, not two-dimensional, not `n_features` wide, or holds NaN or infinity
+    (row and column counted from 0, and the column's name where `feature_names` gives it).
+    """
+    try:
+        raw = x if isinstance(x, Rows) else np.asarray(x)
+    except ValueError as error:
+        raise DataError(f"features must be a matrix of numbers, one row per example: {error}") from error
+    if raw.dtype.kind not in "buif":
+        raise DataError(
+            f"features must be numbers; found an array of type {raw.dtype}: encode text as numbers or drop it"
+        )
+    if len(raw.shape) != 2:
+        raise DataError(
+            f"features must be a matrix (n, d), one row per example; found shape {raw.shape}: "
+            "reshape a single example to (1, d), an image to a row"
+        )
+    if n_features is not None and raw.shape[1] != n_features:
+        raise DataError(
+            f"expected {n_features} features per example, found {raw.shape[1]}; give the columns trained on, in order"
+        )
+    if raw.dtype.kind == "f":
+        for rows in chunks(raw):
+            part = raw[rows]
+            finite = np.isfinite(part)
+            if not finite.all():
+                i, j = np.argwhere(~finite)[0]
+                raise DataError(
+                    f"row {rows.start + i}, {column_name(j, feature_names)} is {part[i, j]}; features must be finite: "
+                    "fill in or drop it (rows and columns count from 0)"
+                )
+    return raw
+
+
+def column_name(j: int, feature_names: Sequence[str] | None) -> str:
+    """What a message calls column j."""
+    return f"column {j}" + ("" if feature_names is None else f" ({feature_names[j]!r})")

@@ -1,0 +1,56 @@
+"""The channel encoder as ONNX nodes: the numbers of `ChannelEncoder.encode`."""
+
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import helper
+from onnx.reference import ReferenceEvaluator
+
+from lcml.channels import CHANNELS, ChannelEncoder
+from lcml.encoder import BooleanEncoder, PlainEncoder, ScaleEncoder
+from lcml_export.encoding import InputType, encode
+from lcml_export.graph import Graph, onnx_type
+
+
+def encoding_graph(encoder: ChannelEncoder, input_type: InputType, opset: int) -> onnx.ModelProto:
+    graph = Graph()
+    output = encode(graph, encoder, "features", input_type)
+    features = helper.make_tensor_value_info("features", onnx_type(input_type), ["batch", encoder.n_features])
+    encoded = helper.make_tensor_value_info(output, onnx.TensorProto.FLOAT, ["batch", encoder.n_outputs])
+    main = helper.make_graph(graph.nodes, "encoding", [features], [encoded], graph.initializers)
+    model = helper.make_model(main, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    onnx.checker.check_model(model, full_check=True)
+    return model
+
+
+BASES: list[PlainEncoder] = [
+    ScaleEncoder(np.zeros(105), np.full(105, 255.0)),
+    ScaleEncoder(np.full(105, -0.1), np.linspace(0, 200, 105)),
+    BooleanEncoder(np.linspace(1, 250, 105)),
+]
+
+
+@pytest.mark.parametrize("shape", [(1, 15, 7), (3, 5, 7), (1, 1, 105), (105, 1, 1)])
+@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("input_type", ["float32", "uint8", "float64"])
+def test_the_graph_encodes_as_the_encoder(shape: Any, base: PlainEncoder, input_type: InputType) -> None:
+    encoder = ChannelEncoder(base, shape, tuple(CHANNELS)[::-1])
+    model = encoding_graph(encoder, input_type, 16)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    x = np.random.default_rng(0).integers(0, 256, (17, 105)).astype(input_type)
+    expected = encoder.encode(x)
+    for n_examples in (0, 1, 17):
+        (found,) = session.run(None, {"features": x[:n_examples]})
+        assert found.shape == (n_examples, encoder.n_outputs)
+        assert found.dtype == np.float32
+        np.testing.assert_allclose(found, expected[:n_examples], rtol=0, atol=1e-6)
+
+
+def test_the_reference_evaluator_agrees() -> None:
+    encoder = ChannelEncoder(BASES[0], (3, 5, 7), ("contrast+", "e-", "grey"))
+    x = np.random.default_rng(0).integers(0, 256, (2, 105)).astype(np.float32)
+    (found,) = ReferenceEvaluator(encoding_graph(encoder, "float32", 18)).run(None, {"features": x})
+    np.testing.assert_allclose(found, encoder.encode(x), rtol=0, atol=1e-6)
