@@ -99,8 +99,9 @@ def size_figure(panels: Mapping[str, Sequence[Point]]) -> Any:
             at = point.n_parameters, 100 * point.accuracy
             axes.annotate(point.label, at, xytext=(5, -3), textcoords="offset points", fontsize="x-small")
         axes.set(title=title, xlabel="parameters", ylabel="test accuracy in percent", xscale="log")
+        axes.margins(x=0.3)  # room for labels
         axes.grid(alpha=0.3)
-        axes.legend(loc="lower right")
+        axes.legend(loc="upper left")
     return figure
 
 
