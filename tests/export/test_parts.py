@@ -99,7 +99,7 @@ def test_the_self_check_passes(tmp_path: Path, model: LogisticCircuit, profile: 
 def test_roots_of_flows_that_are_zero_are_zero(tmp_path: Path, profile: Any) -> None:
     # On Boolean images nearly all flows are 0, and a rounding error of 1e-8 there would have a root of 1e-4.
     view = WindowView((1, 6, 6), (4, 4), grid=(3, 3), root=True)
-    part = Part(view, grown(window_vtree(view), 1, rounds=8))
+    part = Part.full(view, grown(window_vtree(view), 1, rounds=8))
     encoder = ScaleEncoder(np.zeros(36), np.ones(36))
     model = weighted_model([part], encoder, (0, 1, 2), "sigmoid", np.random.default_rng(0))
     export_model(model, tmp_path / "model.onnx", profile=profile, logits=True, self_check=False)
