@@ -178,8 +178,7 @@ def flows_into(
         contradiction: int = _flows(examples, or_start, elem_prime, elem_sub, is_tautology, block)
         out[:] = block[:, :n_examples]
         return contradiction
-    contradiction = _flows(examples, or_start, elem_prime, elem_sub, is_tautology, out)
-    return contradiction
+    return int(_flows(examples, or_start, elem_prime, elem_sub, is_tautology, out))
 
 
 @compiled()
