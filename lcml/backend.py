@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from lcml.errors import MissingDependencyError, SettingsError
 
 if TYPE_CHECKING:
+    from lcml.circuit import Circuit
     from lcml.products import ProductProgram
     from lcml.views import View
 
@@ -69,6 +70,13 @@ class Backend(ABC):
 
     product_features: Callable[..., None] | None = None
     """A fused kernel, or None: (view, program, examples, rows, levels, out), see lcml.kernels.products."""
+
+    flows: Callable[["Circuit", Array], tuple[Array, int]] | None = None
+    """A fused kernel, or None: (circuit, examples) to flows (2 n_variables + n_elements, n_examples), NaN where
+    Pr(root) = 0, and the first such example or -1."""
+
+    weighted_flows: Callable[["Circuit", Array, Array], tuple[Array, int]] | None = None
+    """A fused kernel, or None: (circuit, examples, weights) to weights @ flows without the flows, and as `flows`."""
 
     @abstractmethod
     def to_host(self, values: Array) -> NDArray[Any]:
@@ -153,10 +161,10 @@ class NumbaBackend(NumpyBackend):
     def __init__(self) -> None:
         super().__init__()
         try:
-            from lcml.kernels import products
+            from lcml.kernels import passes, products
         except ImportError as error:
             raise MissingDependencyError("numba", "fast", "the numba backend") from error
-        self._products = products
+        self._products, self._passes = products, passes
 
     def widen(self, values: Array, scale: float) -> Array:
         out = self._scratch(values.shape)
@@ -181,6 +189,16 @@ class NumbaBackend(NumpyBackend):
             float(levels),
             out,
         )
+
+    def flows(self, circuit: "Circuit", examples: Array) -> tuple[Array, int]:
+        out = self._passes.aligned_empty((circuit.n_literals + circuit.n_elements, len(examples)), examples.dtype)
+        return out, self._passes.flows_into(examples, *_structure(circuit), out)
+
+    def weighted_flows(self, circuit: "Circuit", examples: Array, weights: Array) -> tuple[Array, int]:
+        out = np.empty((len(examples), len(weights)), examples.dtype)
+        weights = np.ascontiguousarray(weights, dtype=examples.dtype)
+        contradiction = self._passes.logits_into(examples, *_structure(circuit), weights, out)
+        return out.T, contradiction
 
 
 class CupyBackend(Backend):
@@ -253,6 +271,10 @@ def get_backend(name: BackendName = "auto") -> Backend:
             raise SettingsError("backend cupy: no CUDA device answers; use --backend numpy")
         return CupyBackend()
     raise SettingsError(f"unknown backend {name!r}: expected auto, numpy, numba or cupy")
+
+
+def _structure(circuit: "Circuit") -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], bool]:
+    return circuit.or_start, circuit.elem_prime, circuit.elem_sub, circuit.is_tautology
 
 
 @cache

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from lcml.backend import Array, Backend, FeaturePrecision, evaluation_precision
 from lcml.circuit import Circuit
-from lcml.flows import check_probabilities, flows, literal_rows
+from lcml.flows import check_probabilities, example_flows, weighted_flows
 from lcml.parts import GrownPart, Part
 from lcml.plan import compile_plan
 from lcml.products import compile_products
@@ -46,13 +46,13 @@ class FeatureMap:
     def __init__(
         self, view: View | EveryPosition, circuit: Circuit, wanted: NDArray[np.integer], backend: Backend
     ) -> None:
-        self.view, self.backend, self.n_rows = view, backend, view.n_cells * len(wanted)
+        self.view, self.circuit, self.backend, self.n_rows = view, circuit, backend, view.n_cells * len(wanted)
         self._kernel = backend.product_features if circuit.is_product else None
         if self._kernel is not None:
             self._program = compile_products(circuit, wanted)
         else:
             self._plan = compile_plan(circuit, backend)
-            self._wanted = backend.asarray(wanted)
+        self._wanted = backend.asarray(wanted)
 
     def write(self, examples: Array, out: Array, rows: NDArray[np.integer], *, fixed: bool = False) -> None:
         """Put the features of encoded `examples` (n_examples, n_inputs) into out[rows], where `fixed` as `fixed16`."""
@@ -72,11 +72,24 @@ class FeatureMap:
         self.write(examples, out, np.arange(self.n_rows))
         return out
 
+    def weighted_by(self, weights: Array) -> Callable[[Array], Array]:
+        """The function from examples to weights @ values(examples), (n_sets, n_examples); for weights (n_sets, n_rows).
+
+        Of a view of the whole example without the features, where the backend has a kernel.
+        """
+        if self.view.kind != "identity" or self.backend.weighted_flows is None:
+            return lambda examples: weights @ self.values(examples)
+        plan = compile_plan(self.circuit, self.backend)
+        n_flows = self.circuit.n_literals + self.circuit.n_elements
+        of_flows = self.backend.xp.zeros((weights.shape[0], n_flows), dtype=weights.dtype)
+        of_flows[:, self._wanted] = weights
+        return lambda examples: weighted_flows(plan, examples, of_flows)
+
     def _by_passes(self, examples: Array) -> Array:
         xp, view = self.backend.xp, self.view
         shown = windows(view, examples, xp)
         values = [
-            xp.take(flows(self._plan, literal_rows(self._plan, shown[position, ...])), self._wanted, axis=0)
+            xp.take(example_flows(self._plan, shown[position, ...]), self._wanted, axis=0)
             for position in range(view.n_positions)
         ]
         return xp.reshape(pool(view, xp.stack(values, axis=1), xp), (self.n_rows, examples.shape[0]))

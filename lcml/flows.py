@@ -93,6 +93,27 @@ def flows(plan: FlowPlan, literals: Array, on_contradiction: OnContradiction = "
     return result
 
 
+def example_flows(plan: FlowPlan, examples: Array) -> Array:
+    """`flows` of examples (n_examples, n_variables), by the backend's kernel where it has one."""
+    if plan.backend.flows is None:
+        return flows(plan, literal_rows(plan, examples))
+    result, contradiction = plan.backend.flows(plan.circuit, examples)
+    if contradiction >= 0:
+        raise _contradiction(contradiction)
+    return result
+
+
+def weighted_flows(plan: FlowPlan, examples: Array, weights: Array) -> Array:
+    """weights (n_sets, 2 n_variables + n_elements) @ flows of examples (n_examples, n_variables), by the backend's
+    kernel where it has one."""
+    if plan.backend.weighted_flows is None:
+        return weights @ example_flows(plan, examples)
+    result, contradiction = plan.backend.weighted_flows(plan.circuit, examples, weights)
+    if contradiction >= 0:
+        raise _contradiction(contradiction)
+    return result
+
+
 def logits_bottom_up(
     plan: FlowPlan, literals: Array, element_weights: Array, literal_weights: Array | None = None
 ) -> Array:
@@ -126,9 +147,12 @@ def _root_probability(plan: FlowPlan, probability: Array, on_contradiction: OnCo
     impossible = root == 0
     if bool(xp.any(impossible)):
         if on_contradiction == "raise":
-            example = int(xp.argmax(xp.astype(impossible, xp.int8)))
-            raise ContradictionError(
-                f"example {example} of the chunk contradicts the circuit: Pr(root) = 0, so its flows are not defined"
-            )
+            raise _contradiction(int(xp.argmax(xp.astype(impossible, xp.int8))))
         root = xp.where(impossible, xp.asarray(float("nan"), dtype=root.dtype), root)
     return root
+
+
+def _contradiction(example: int) -> ContradictionError:
+    return ContradictionError(
+        f"example {example} of the chunk contradicts the circuit: Pr(root) = 0, so its flows are not defined"
+    )

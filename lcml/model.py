@@ -1,6 +1,6 @@
 """The model: an input encoder, circuits over views of it, and one set of weights per class. No training state."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lcml.backend import Backend, NumpyBackend, Precision
+from lcml.backend import Array, Backend, NumpyBackend, Precision
 from lcml.circuit import Circuit
 from lcml.encoder import Encoder, encoded
 from lcml.errors import CircuitError
@@ -150,22 +150,19 @@ class LogisticCircuit:
         Raises DataError for a wrong width, NaN or infinity, ContradictionError where Pr(root) = 0.
         """
         backend = backend or NumpyBackend()
-        maps, columns = self._compiled(backend)
         dtype = np.dtype(precision)
-        weights = [backend.asarray(self.weights[:, of_map], dtype=dtype) for of_map in columns]
+        terms = self._compiled(backend, dtype)
         inputs = encoded(self.encoder, x)
         size = backend.chunk_examples
 
         def chunk(first: int) -> FloatArray:
             examples = backend.asarray(inputs[first : first + size], dtype=dtype)
-            pairs = zip(weights, maps, strict=True)
-            total = sum((w @ feature_map.values(examples) for w, feature_map in pairs), start=0)
-            host: FloatArray = backend.to_host(total).T
+            host: FloatArray = backend.to_host(sum((term(examples) for term in terms), start=0)).T
             return host
 
         firsts = range(0, len(inputs), size)
         parts = list(backend.map(chunk, firsts) if len(firsts) > 1 else map(chunk, firsts))
-        if not parts or not maps:
+        if not parts or not terms:
             return np.zeros((len(inputs), len(self.bias))) + self.bias
         return np.concatenate(parts).astype(np.float64) + self.bias
 
@@ -179,21 +176,23 @@ class LogisticCircuit:
         """(n_examples,) the most probable class of every example."""
         return np.asarray(self.classes)[predicted_codes(self.logits(x, backend, precision))]
 
-    def _compiled(self, backend: Backend) -> tuple[list[FeatureMap], list[NDArray[np.intp]]]:
-        """Maps to the features that some set weights, and their columns in `weights`."""
-        compiled: dict[str, Any] = self.__dict__.setdefault("_maps", {})
-        if backend.name not in compiled:
-            maps, columns, first = [], [], 0
+    def _compiled(self, backend: Backend, dtype: np.dtype[Any]) -> list[Callable[[Array], Array]]:
+        """Functions from encoded examples to what each part adds to the logits, (n_sets, n_examples); only features
+        that some set weights are computed."""
+        compiled: dict[tuple[str, str], list[Callable[[Array], Array]]] = self.__dict__.setdefault("_maps", {})
+        key = backend.name, dtype.name
+        if key not in compiled:
+            terms, first = [], 0
             for part in self.parts:
                 by_cell = np.arange(first, first + part.n_features).reshape(part.view.n_cells, -1)
                 used = np.any(self.weights[:, by_cell] != 0, axis=(0, 1))
                 first += part.n_features
                 if used.any() or not part.circuit.is_tautology:
-                    maps.append(FeatureMap(part.view, part.circuit, part.flows[used], backend))
-                    columns.append(by_cell[:, used].ravel())
-            compiled[backend.name] = maps, columns
-        result: tuple[list[FeatureMap], list[NDArray[np.intp]]] = compiled[backend.name]
-        return result
+                    feature_map = FeatureMap(part.view, part.circuit, part.flows[used], backend)
+                    weights = backend.asarray(self.weights[:, by_cell[:, used].ravel()], dtype=dtype)
+                    terms.append(feature_map.weighted_by(weights))
+            compiled[key] = terms
+        return compiled[key]
 
 
 def n_weight_sets(n_classes: int, link: Link) -> int:

@@ -2,7 +2,6 @@
 
 import os
 import platform
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -92,7 +91,7 @@ class _Run:
         self.prepared, self.tracker, self.learner = prepared, tracker, learner
         self.log: list[tuple[ChosenSplit, ...]] = list(prepared.checkpoint.log)
         self.rounds: list[RoundRecord] = list(prepared.checkpoint.rounds)
-        self.profile = Counter({"prepare": monotonic() - prepared.started})
+        self.profile = {"prepare": monotonic() - prepared.started}
         self._learned = monotonic()
 
     def start(self) -> None:
@@ -178,7 +177,8 @@ class _Run:
         record = RoundRecord.of(report)
         if record.phase == "grow":
             self.rounds.append(record)
-        self.profile.update(record.seconds)
+        for phase, seconds in record.seconds.items():
+            self.profile[phase] = self.profile.get(phase, 0.0) + seconds
         self.tracker.metrics(record.metrics(), step)
         on_round(record)
 

@@ -217,7 +217,7 @@ def parts_model() -> LogisticCircuit:
     """On images of 3 x 4: a window of 1 x 2 in a grid of 3 x 2, square-rooted; and the whole."""
     window = WindowView((1, 3, 4), (1, 2), grid=(3, 2), root=True)
     small = initial_circuit(window_vtree(window))
-    whole = Part(IdentityView(12), initial_circuit(grid(3, 4)))
+    whole = Part.full(IdentityView(12), initial_circuit(grid(3, 4)))
     small_part = Part(window, small, np.arange(8) >= 4)
     generator = np.random.default_rng(5)
     n_features = small_part.n_features + whole.n_features
@@ -279,7 +279,7 @@ def test_an_explanation_of_parts() -> None:
     texts = [part.condition for part in found.contributions]
     assert len(texts) == len(set(texts))
     of_features = dict.fromkeys(texts, 0.0)
-    code = model.classes.index(found.label)  # type: ignore[arg-type]
+    code = model.classes.index(found.label)
     for text, value in zip(
         explain.feature_conditions(model, names), explain.contributions(model, x[None])[0, code], strict=True
     ):

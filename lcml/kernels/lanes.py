@@ -8,18 +8,18 @@ from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, models, register_model
 
 LANES = 32
-"""Examples worked on together: two AVX-512 registers of float32, or more of other kinds. Other powers of 2 are slower."""
+"""Examples worked on together: two AVX-512 registers of float32, or more of other kinds."""
 
 STREAM_BYTES = 64
 """`stream` needs addresses that are multiples of this: a cache line."""
 
 
-class Vector(types.Type):  # type: ignore[misc]  # numba has no types
+class Vector(types.Type):
     """LANES numbers of one type."""
 
     def __init__(self, dtype: Any) -> None:
@@ -27,18 +27,17 @@ class Vector(types.Type):  # type: ignore[misc]  # numba has no types
         super().__init__(f"Vector({dtype}, {LANES})")
 
 
-@register_model(Vector)  # type: ignore[untyped-decorator]
-class _VectorModel(models.PrimitiveModel):  # type: ignore[misc]
+@register_model(Vector)
+class _VectorModel(models.PrimitiveModel):
     def __init__(self, manager: Any, kind: Vector) -> None:
-        super().__init__(manager, kind, ir.VectorType(manager.lookup(kind.dtype).get_value_type(), LANES))
+        super().__init__(  # type: ignore[no-untyped-call]
+            manager, kind, ir.VectorType(manager.lookup(kind.dtype).get_value_type(), LANES)
+        )
 
 
-def compiled(function: Callable[..., Any]) -> Any:
-    """numba.njit without the interpreter's lock; what is compiled is kept for the next process where it can be."""
-    try:
-        return njit(nogil=True, cache=True)(function)
-    except RuntimeError:  # no directory that numba may write to
-        return njit(nogil=True)(function)
+def _instruction(typed: Callable[..., Any]) -> Any:
+    """numba.extending.intrinsic, whose own type says nothing of what the instruction takes."""
+    return intrinsic(typed)
 
 
 def _place(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
@@ -46,7 +45,7 @@ def _place(context: Any, builder: Any, array_type: Any, array: Any, index: Any) 
     return builder.gep(context.make_array(array_type)(context, builder, array).data, [index])
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@_instruction
 def load(typing_context: Any, array: Any, index: Any) -> Any:
     """array[index : index + LANES] of a flat array."""
     kind = Vector(array.dtype)
@@ -60,7 +59,7 @@ def load(typing_context: Any, array: Any, index: Any) -> Any:
     return kind(array, types.intp), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@_instruction
 def store(typing_context: Any, array: Any, index: Any, vector: Any) -> Any:
     """array[index : index + LANES] = vector."""
 
@@ -73,7 +72,7 @@ def store(typing_context: Any, array: Any, index: Any, vector: Any) -> Any:
     return types.void(array, types.intp, vector), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@_instruction
 def stream(typing_context: Any, array: Any, index: Any, vector: Any) -> Any:
     """As `store`, past the caches: what is written is not read first and evicts nothing. In order with other threads'
     reads once a lock is taken or released, as between the interpreter's threads."""
@@ -92,7 +91,7 @@ def stream(typing_context: Any, array: Any, index: Any, vector: Any) -> Any:
     return types.void(array, types.intp, vector), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@_instruction
 def spread(typing_context: Any, array: Any, index: Any) -> Any:
     """array[index] in every lane."""
     kind = Vector(array.dtype)
@@ -113,7 +112,7 @@ def _arithmetic(name: str) -> Any:
 
         return left(left, right), generate
 
-    return intrinsic(typed)
+    return _instruction(typed)
 
 
 add, multiply, divide = _arithmetic("fadd"), _arithmetic("fmul"), _arithmetic("fdiv")

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lcml.kernels.lanes import LANES, STREAM_BYTES, add, compiled, divide, load, multiply, spread, store, stream
+from lcml.kernels.compiled import compiled
+from lcml.kernels.lanes import LANES, STREAM_BYTES, add, divide, load, multiply, spread, store, stream
 
 _TILE = 64
 """Flows that are multiplied by weights at a time."""
@@ -30,7 +31,7 @@ def aligned_empty(shape: tuple[int, int], dtype: Any) -> NDArray[Any]:
     return buffer[first : first + size].reshape(shape)
 
 
-@compiled
+@compiled()
 def _up_pass(examples, first, or_start, elem_prime, elem_sub, up):  # type: ignore[no-untyped-def]
     """Pr(n) of all nodes for the examples from `first`; lanes behind the last example repeat it."""
     n_examples, n_variables = examples.shape
@@ -49,19 +50,19 @@ def _up_pass(examples, first, or_start, elem_prime, elem_sub, up):  # type: igno
         store(up, (2 * n_variables + gate) * LANES, total)
 
 
-@compiled
+@compiled()
 def _scratch(n_rows, like):  # type: ignore[no-untyped-def]
     return np.empty(n_rows * LANES, like.dtype)
 
 
-@compiled
+@compiled()
 def _start_down(down, first_pushed):  # type: ignore[no-untyped-def]
     """c(root) = 1, and 0 so far of the other nodes from `first_pushed`."""
     down[first_pushed * LANES :] = 0
     down[len(down) - LANES :] = 1
 
 
-@compiled
+@compiled()
 def _contradiction(up, first, n_examples):  # type: ignore[no-untyped-def]
     """The first example with Pr(root) = 0, or -1; its Pr(root) becomes NaN."""
     found = -1
@@ -73,7 +74,7 @@ def _contradiction(up, first, n_examples):  # type: ignore[no-untyped-def]
     return found
 
 
-@compiled
+@compiled()
 def _down_pass(  # type: ignore[no-untyped-def]
     first_gate, stop_gate, or_start, elem_prime, elem_sub, is_tautology, up, down, out, place, stride, streams
 ):
@@ -104,7 +105,7 @@ def _down_pass(  # type: ignore[no-untyped-def]
                 store(out, place + element * stride, flow)
 
 
-@compiled
+@compiled()
 def _weigh(rows, n_rows, weights, first_weight, n_flows, n_sets, sums):  # type: ignore[no-untyped-def]
     """sums (n_sets, LANES) += weights[:, first_weight : + n_rows] @ rows (n_rows, LANES)."""
     for k in range(0, n_sets, _SETS):
@@ -126,7 +127,7 @@ def _weigh(rows, n_rows, weights, first_weight, n_flows, n_sets, sums):  # type:
         store(sums, (k + 3) * LANES, s3)
 
 
-@compiled
+@compiled()
 def _flows(examples, or_start, elem_prime, elem_sub, is_tautology, out):  # type: ignore[no-untyped-def]
     n_examples, n_variables = examples.shape
     n_gates, n_literals, width = len(or_start) - 1, 2 * n_variables, out.shape[1]
@@ -155,7 +156,7 @@ def _flows(examples, or_start, elem_prime, elem_sub, is_tautology, out):  # type
     return contradiction
 
 
-@compiled
+@compiled()
 def flows_into(
     examples: NDArray[Any],
     or_start: NDArray[np.int32],
@@ -174,13 +175,13 @@ def flows_into(
         return -1
     if n_examples < LANES:
         block = np.empty((len(out), LANES), out.dtype)
-        contradiction = _flows(examples, or_start, elem_prime, elem_sub, is_tautology, block)
+        contradiction: int = _flows(examples, or_start, elem_prime, elem_sub, is_tautology, block)
         out[:] = block[:, :n_examples]
         return contradiction
-    return _flows(examples, or_start, elem_prime, elem_sub, is_tautology, out)
+    return int(_flows(examples, or_start, elem_prime, elem_sub, is_tautology, out))
 
 
-@compiled
+@compiled()
 def logits_into(
     examples: NDArray[Any],
     or_start: NDArray[np.int32],

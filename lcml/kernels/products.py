@@ -10,10 +10,12 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from lcml.kernels.compiled import compiled
+
 _LANES = 128
 
 
-@njit(nogil=True, fastmath=True, cache=True)
+@compiled(fastmath=True)
 def product_features(
     examples: NDArray[Any],
     index: NDArray[np.int32],
@@ -117,7 +119,7 @@ def _row(literal: int, index: NDArray[np.int32], position: int, n_variables: int
     return n_inputs + 1 + index[position, literal - n_variables]  # type: ignore[no-any-return]
 
 
-@njit(nogil=True, fastmath=True, cache=True)
+@compiled(fastmath=True)
 def widen(values: NDArray[np.uint16], scale: float, out: NDArray[np.float32]) -> None:
     """out = values * scale."""
     factor = np.float32(scale)

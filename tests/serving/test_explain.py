@@ -123,8 +123,8 @@ def test_a_model_of_windows_is_served_as_any_other(launch: Callable[..., Running
     from lcml_export import export_model
 
     view = WindowView((1, 4, 3), (2, 2), padding=(1, 0), grid=(2, 1), root=True)
-    circuits = initial_circuit(window_vtree(view)), initial_circuit(balanced(12))
-    parts = tuple(map(Part.full, (view, IdentityView(12)), circuits))
+    whole = Part.full(IdentityView(12), initial_circuit(balanced(12)))
+    parts = Part.full(view, initial_circuit(window_vtree(view))), whole
     generator = np.random.default_rng(0)
     weights = generator.normal(size=(3, sum(part.n_features for part in parts)))
     model = LogisticCircuit(ScaleEncoder(np.zeros(12), np.ones(12)), parts, ("a", "b", "c"), weights, np.zeros(3))
