@@ -25,7 +25,7 @@ class LearnSettings:
     metric, patience: what the validation set measures, and how many rounds without improvement end growth
     l2: penalty while the structure grows; l2_path: penalties tried at the end, refitted to convergence
     solver, round_iterations, final_iterations, tolerance: how weights are fitted
-    precision, memory_budget (MB for kept features, None: what the machine has), seed
+    precision, memory_budget (MB for kept features; None: most of what is free), seed
     """
 
     link: Link = "sigmoid"

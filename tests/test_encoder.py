@@ -85,6 +85,10 @@ def test_bad_input_is_refused_with_its_place(x: Any, message: str) -> None:
 def test_extreme_values_are_refused_or_scaled_without_overflow() -> None:
     with pytest.raises(DataError, match="column 0 cannot be scaled"):
         fit_encoder("scale", [[-1.7e308], [1.7e308]])
+    with pytest.raises(DataError, match=r"column 1 \('size'\) cannot be scaled"):
+        fit_encoder("scale", [[0, -1.7e308], [1, 1.7e308]], feature_names=("age", "size"))
+    with pytest.raises(DataError, match=r"column 1 \('size'\) has the threshold inf"):
+        fit_encoder("boolean", [[0, 1.7e308], [1, -1.7e308], [2, 1.7e308]], feature_names=("age", "size"))
     with pytest.raises(DataError, match="column 0 has the threshold inf; expected a finite number"):
         fit_encoder("boolean", [[1.7e308], [-1.7e308], [1.7e308]])
     assert ScaleEncoder(np.array([1e308]), np.array([1.5e308])).encode([[-1.7e308], [1.7e308]]).tolist() == [[0], [1]]

@@ -32,7 +32,11 @@ _NOT_OF_RUN = ("recipe", "config", "resume", "json", "quiet", "profile")
 def train(
     ctx: typer.Context,
     data: Annotated[
-        str, typer.Argument(help="A named set, a directory of IDX files, or an .npz, .csv or .parquet file.")
+        str,
+        typer.Argument(
+            help="A named set, a directory of IDX files or of features.npy and labels.npy, or an .npz, .csv or "
+            ".parquet file."
+        ),
     ] = _RUN.data,
     target: TargetOption = None,
     data_dir: DataDirOption = None,
@@ -163,7 +167,11 @@ def train(
     ] = _LEARN.precision,
     memory_budget: Annotated[
         int | None,
-        typer.Option(metavar="MB", help="For features kept in memory; else most of it.", rich_help_panel=_MACHINE),
+        typer.Option(
+            metavar="MB",
+            help="For features kept in memory; else most of it. Data of more than a quarter of it stay on disk.",
+            rich_help_panel=_MACHINE,
+        ),
     ] = _LEARN.memory_budget,
     seed: Annotated[
         int, typer.Option(help="The same seed gives the same model.", rich_help_panel=_MACHINE)

@@ -1,9 +1,11 @@
 """Features that memory may not hold: kept in memory, or in a file that is read piece by piece."""
 
+import errno
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -42,21 +44,29 @@ def gather(blocks: Iterator[NDArray[Any]], shape: tuple[int, int], dtype: np.dty
             matrix[first : first + len(block)] = block
             first += len(block)
         return matrix
-    directory = _temporary_directory()
-    n_bytes = prod(shape) * dtype.itemsize
-    room = f"cannot write {n_bytes / 2**20:,.0f} MB to a temporary file in {directory}"
-    remedy = "make room there, name another directory in TMPDIR, or raise memory_budget"
-    if shutil.disk_usage(directory).free < n_bytes:
-        raise OutputError(f"{room}: that is more than is free; {remedy}")
-    file = tempfile.TemporaryFile(dir=directory)  # noqa: SIM115  # the matrix closes it
+    directory, n_bytes = _temporary_directory(), prod(shape) * dtype.itemsize
+    with _room_for(n_bytes, directory):
+        if shutil.disk_usage(directory).free < n_bytes:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        file = tempfile.TemporaryFile(dir=directory)  # noqa: SIM115  # the matrix closes it
     stored = StoredMatrix(file, shape, dtype)
     for block in blocks:
-        try:
+        with _room_for(n_bytes, directory):
             file.write(np.ascontiguousarray(block, dtype).data)
-        except OSError as error:
-            raise OutputError(f"{room}: {error.strerror or error}; {remedy}") from error
-    file.flush()
+            file.flush()
     return all_rows(stored)
+
+
+@contextmanager
+def _room_for(n_bytes: int, directory: Path) -> Iterator[None]:
+    """OutputError for what goes wrong with a temporary file of that size."""
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(
+            f"cannot write {n_bytes / 2**20:,.0f} MB to a temporary file in {directory}: {error.strerror or error}; "
+            "make room there, name another directory in TMPDIR, or raise memory_budget"
+        ) from error
 
 
 def _temporary_directory() -> Path:

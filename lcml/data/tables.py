@@ -21,7 +21,7 @@ TARGET_NAMES = ("label", "target", "class", "y")
 MAX_HEADER_CHARS = 1 << 24
 """A longer first line is no header (and is not read into memory)."""
 
-BUFFER_BYTES = 1 << 16
+BUFFER_BYTES = 1 << 14
 """What is read of a column of a Parquet file at a time."""
 
 PANDAS_INDEX = "__index_level_"

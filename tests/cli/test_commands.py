@@ -13,37 +13,17 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_iris
 from sklearn.metrics import accuracy_score, f1_score, log_loss
-from typer.testing import CliRunner, Result
 
 from lcml import LogisticCircuit, load_model, save_model
 from lcml.circuit import initial_circuit
-from lcml.cli import app
 from lcml.data import load_splits
 from lcml.encoder import ScaleEncoder
 from lcml.splits import Split, apply_splits
 from lcml.vtree import balanced
+from tests.cli.commands import output, refused, run
 
 NAMES = ("sepal length (cm)", "sepal width (cm)", "petal length (cm)", "petal width (cm)")
 DIVISION = {"seed": 3, "valid_fraction": 0.25, "test_fraction": 0.4, "train_fraction": 0.5}
-
-
-def run(*arguments: object) -> Result:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
-
-
-def output(*arguments: object) -> str:
-    result = run(*arguments)
-    assert result.exit_code == 0, result.output
-    return result.stdout
-
-
-def refused(*arguments: object) -> str:
-    """The one line of a command that fails with exit code 2 and no output."""
-    result = run(*arguments)
-    assert (result.exit_code, result.stdout) == (2, "")
-    (line,) = result.stderr.splitlines()
-    assert line.startswith("Error: ")
-    return line
 
 
 @pytest.fixture(scope="module")

@@ -11,36 +11,17 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from typer.testing import CliRunner, Result
 
 from lcml.circuit import initial_circuit
-from lcml.cli import app
 from lcml.encoder import ScaleEncoder
 from lcml.formats import load_model, save_model
 from lcml.model import LogisticCircuit
 from lcml.vtree import balanced
+from tests.cli.commands import output, refused, run
 from tests.serving.running import Running, infer_body
 
 NAMES = ["height", "width", "weight", "age"]
 QUICK = ("--rounds", "1", "--round-iterations", "3", "--final-iterations", "3", "--l2-path", "0.1", "--quiet")
-
-
-def run(*arguments: object) -> Result:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
-
-
-def output(*arguments: object) -> str:
-    result = run(*arguments)
-    assert result.exit_code == 0, result.output
-    return result.stdout
-
-
-def refused(*arguments: object) -> str:
-    """The one line of a command that fails with exit code 2 and no output."""
-    result = run(*arguments)
-    assert (result.exit_code, result.stdout) == (2, "")
-    (line,) = result.stderr.splitlines()
-    return line
 
 
 @pytest.fixture(scope="module")

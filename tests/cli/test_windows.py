@@ -10,7 +10,7 @@ import pytest
 
 from lcml import load_model
 from lcml.data import load_splits
-from tests.cli.test_commands import output, refused
+from tests.cli.commands import output, refused
 
 QUICK = ("--no-tracking", "--rounds", "1", "--round-iterations", "5", "--final-iterations", "5", "--quiet")
 
