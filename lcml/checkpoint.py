@@ -38,7 +38,8 @@ class Checkpoint:
     """Where a training stands.
 
     fingerprint: of the data; places: the view and vtree of every part; run_id: in the tracking store, None while it has
-    none; state: None before the first fit; log: the splits of every round of state.history, with their scores; rounds: the figures of every fit so far.
+    none; state: None before the first fit; log: the splits of every round of state.history, with their scores; rounds:
+    the figures of every fit so far.
     """
 
     config: TrainConfig

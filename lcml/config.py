@@ -79,7 +79,7 @@ class TrainConfig:
         if min(self.vtree_offset) < 0:
             raise SettingsError(f"vtree_offset: expected rows and columns of at least 0, found {self.vtree_offset}")
         check_channels(self.channels)
-        _ = self.shape, self.augmentation  # so that what is wrong with them is said now
+        _ = self.shape, self.augmentation, self.views  # so that what is wrong with them is said now
         if (self.vtree != "auto" or self.vtree_offset != (0, 0)) and not any(view.takes_vtree for view in self.views):
             raise SettingsError(
                 f"vtree and vtree_offset are for the view 'whole', found the views {list(self.view)}; leave them out, "

@@ -162,10 +162,9 @@ def fit_encoder(
     if kind == "scale":
         _check_span(low, high, feature_names)
         if shared:
-            low, high = (
-                np.repeat(extreme(column.reshape(shared, -1), axis=1), n_features // shared)
-                for extreme, column in ((np.min, low), (np.max, high))
-            )
+            width = n_features // shared
+            low = np.repeat(low.reshape(-1, width).min(axis=1), width)
+            high = np.repeat(high.reshape(-1, width).max(axis=1), width)
         return ScaleEncoder(low, high)
     if kind == "boolean":
         with np.errstate(over="ignore", invalid="ignore"):

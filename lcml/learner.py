@@ -126,7 +126,10 @@ class Learner:
         self._interrupted = should_stop
         self._started = monotonic() - (0.0 if state is None else state.seconds)
         self._layout: Layout
+        clock = _Clock()
         self._open_stores(() if state is None else state.history)
+        clock.lap("features")
+        self._opening = clock.laps
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -152,7 +155,7 @@ class Learner:
         """Fit, then split and fit again until a limit is met, nothing is worth a split, or validation stops
         improving."""
         if self.state is None:
-            yield from self._finish_round((), self._objective().zeros(), {}, ())
+            yield from self._finish_round((), self._objective().zeros(), self._opening, ())
         while self.state is not None and not self._is_done():
             clock = _Clock()
             chosen, grown = self._choose(self.state, clock)
@@ -213,7 +216,9 @@ class Learner:
     def _choose(self, state: FitState, clock: "_Clock") -> tuple[list[ChosenSplit], list[GrownPart]]:
         settings = self.settings
         generator = np.random.default_rng([settings.seed, state.round])
-        n_read = min(self._train.n_chunks, math.ceil(settings.score_examples / self.backend.chunk_examples))
+        n_cells = max(part.view.n_cells for part in self.parts)
+        wanted = math.ceil(settings.score_examples / (n_cells * self.backend.chunk_examples))
+        n_read = min(self._train.n_chunks, wanted)
         chunks = sorted(generator.permutation(self._train.n_chunks)[:n_read].tolist())
         candidates = score_splits(
             self._objective(),

@@ -1,7 +1,8 @@
 """Pictures of a training, as PNG bytes. matplotlib is imported when one is drawn, and never opens a window."""
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -31,6 +32,16 @@ class Round(Protocol):
     def valid_accuracy(self) -> float: ...
 
 
+@dataclass(frozen=True)
+class Point:
+    """A model's size and accuracy (a share of 1); measured: False for one that is only quoted."""
+
+    label: str
+    n_parameters: int
+    accuracy: float
+    measured: bool
+
+
 def learning_curves(rounds: Sequence[Round]) -> bytes:
     """Loss, accuracy and number of parameters over the rounds."""
     return _png(curves_figure(rounds))
@@ -39,6 +50,11 @@ def learning_curves(rounds: Sequence[Round]) -> bytes:
 def confusion_matrix(counts: ArrayLike, classes: Sequence[int | str]) -> bytes:
     """Counts of shape (n_classes, n_classes): rows are true classes, columns predicted; colour is the row's share."""
     return _png(confusion_figure(counts, classes))
+
+
+def accuracy_by_size(panels: Mapping[str, Sequence[Point]]) -> bytes:
+    """Accuracy against the number of parameters (logarithmic), one picture per title; quoted points are hollow."""
+    return _png(size_figure(panels))
 
 
 def confusion_counts(labels: ArrayLike, predicted: ArrayLike, n_classes: int) -> NDArray[np.int64]:
@@ -67,6 +83,25 @@ def curves_figure(rounds: Sequence[Round]) -> Any:
         axes.grid(alpha=0.3)
         if len(series) > 1:
             axes.legend()
+    return figure
+
+
+def size_figure(panels: Mapping[str, Sequence[Point]]) -> Any:
+    """The matplotlib figure of `accuracy_by_size`: axes per title."""
+    figure = _figure(8.0 * len(panels), 5.0)
+    for axes, (title, points) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True):
+        for measured, label in ((True, "measured"), (False, "claimed")):
+            chosen = [point for point in points if point.measured == measured]
+            face = {} if measured else {"facecolors": "none"}
+            sizes, accuracies = [point.n_parameters for point in chosen], [100 * point.accuracy for point in chosen]
+            axes.scatter(sizes, accuracies, label=label, edgecolors="C0" if measured else "C1", **face)
+        for point in points:
+            at = point.n_parameters, 100 * point.accuracy
+            axes.annotate(point.label, at, xytext=(5, -3), textcoords="offset points", fontsize="x-small")
+        axes.set(title=title, xlabel="parameters", ylabel="test accuracy in percent", xscale="log")
+        axes.margins(x=0.3)  # room for labels
+        axes.grid(alpha=0.3)
+        axes.legend(loc="upper left")
     return figure
 
 

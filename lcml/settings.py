@@ -20,7 +20,7 @@ class LearnSettings:
     link: one-vs-rest sigmoid (the paper's) or softmax; literal_weights: whether literals carry weights too
     criterion: what scores splits; depth: levels that a split copies beside its path; growth: elements added per round
     as a share of those present; minimum_support: the least flow, in examples, of either half of a split;
-    score_examples: training examples that scoring reads per round
+    score_examples: training examples that scoring reads per round, divided by the cells of the view that has most
     rounds, max_elements, max_parameters, time_limit (seconds): limits, None for none
     metric, patience: what the validation set measures, and how many rounds without improvement end growth
     l2: penalty while the structure grows; l2_path: penalties tried at the end, refitted to convergence

@@ -60,18 +60,16 @@ class ViewSpec:
         channels: the names of those that the encoder makes of one raw image, none for a plain encoder; whole: makes the
         vtree over all variables. Raises SettingsError where the spec does not fit.
         """
-        try:
-            yield from self._places(shape, channels, whole)
-        except SettingsError as error:
-            raise SettingsError(f"view {self.text!r}: {str(error).removeprefix('view: ')}") from error
-
-    def _places(
-        self, shape: Shape | None, channels: Sequence[str], whole: Callable[[], Vtree]
-    ) -> Iterator[tuple[View, Vtree]]:
         if self.takes_vtree:
             vtree = whole()
             yield IdentityView(vtree.n_variables), vtree
             return
+        try:
+            yield from self._places(shape, channels)
+        except SettingsError as error:
+            raise SettingsError(f"view {self.text!r}: {str(error).removeprefix('view: ')}") from error
+
+    def _places(self, shape: Shape | None, channels: Sequence[str]) -> Iterator[tuple[View, Vtree]]:
         if shape is None:
             raise SettingsError(
                 "windows, channels and offsets are for images and sequences, but these data have no image shape; "

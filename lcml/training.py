@@ -2,7 +2,8 @@
 
 import os
 import platform
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from time import monotonic
@@ -29,7 +30,7 @@ OnRound = Callable[[RoundRecord], None]
 @dataclass(frozen=True, eq=False)
 class Outcome:
     """A training's end. rounds: of splits; test: None without test examples; seconds: wall clock, those before a resume
-    included; stopped: whether it was told to stop."""
+    included; stopped: whether it was told to stop; profile: seconds of this process by phase."""
 
     model: LogisticCircuit
     rounds: int
@@ -38,6 +39,7 @@ class Outcome:
     test: Quality | None
     seconds: float
     stopped: bool
+    profile: Mapping[str, float]
 
 
 def make_learner(prepared: Prepared, should_stop: Callable[[], bool] = never) -> Learner:
@@ -90,6 +92,8 @@ class _Run:
         self.prepared, self.tracker, self.learner = prepared, tracker, learner
         self.log: list[tuple[ChosenSplit, ...]] = list(prepared.checkpoint.log)
         self.rounds: list[RoundRecord] = list(prepared.checkpoint.rounds)
+        self.profile = Counter({"prepare": monotonic() - prepared.started})
+        self._learned = monotonic()
 
     def start(self) -> None:
         """Open the run in the tracking store, the same one again after a resume."""
@@ -113,6 +117,7 @@ class _Run:
                 self._save_checkpoint()
         for step, report in enumerate(self.learner.refine()):
             self._record(report, step, on_round)
+        self._learned = monotonic()
 
     def conclude(self, stopped: bool) -> Outcome:
         """Save the best model, then test it and record what came out."""
@@ -132,7 +137,9 @@ class _Run:
             test=measured if len(splits.test) else None,
             seconds=self._seconds(),
             stopped=stopped,
+            profile=self.profile,
         )
+        self.profile["save and test"] = monotonic() - self._learned
         if self.tracker.uri is not None:
             self.tracker.metrics(_final_metrics(outcome), outcome.rounds + 1)
             self._record_files(logits)
@@ -171,6 +178,7 @@ class _Run:
         record = RoundRecord.of(report)
         if record.phase == "grow":
             self.rounds.append(record)
+        self.profile.update(record.seconds)
         self.tracker.metrics(record.metrics(), step)
         on_round(record)
 

@@ -22,6 +22,13 @@ def test_shared_scale_takes_one_range_for_all_pixels() -> None:
     assert encoder.encode(np.array([[2, 6]], np.uint8)).tolist() == [[0.25, 0.75]]
 
 
+def test_shared_scale_takes_a_range_for_every_channel() -> None:
+    encoder = fit_encoder("scale", np.array([[0, 4, 50, 10], [8, 6, 20, 30]]), shared=2)
+    assert isinstance(encoder, ScaleEncoder)
+    assert encoder.low.tolist() == [0, 0, 10, 10]
+    assert encoder.high.tolist() == [8, 8, 50, 50]
+
+
 def test_divide_is_the_raw_value_over_the_divisor() -> None:
     encoder = fit_encoder("divide", np.array([[3, 9]], np.uint8), divisor=255)
     assert encoder.kind == "scale"

@@ -17,6 +17,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from lcml import LogisticCircuitClassifier, load_model, save_model
 from lcml.errors import DataError, SettingsError
 from lcml.settings import LearnSettings
+from lcml.views import IdentityView, WindowView
 from lcml.vtree import balanced
 
 FAST: dict[str, Any] = {"rounds": 2, "l2_path": (1e-3,), "backend": "numpy"}
@@ -45,7 +46,7 @@ def test_parameters_are_those_of_learning_with_their_defaults() -> None:
     parameters = LogisticCircuitClassifier().get_params()
     settings = dataclasses.asdict(LearnSettings())
     assert {name: parameters[name] for name in settings} == settings
-    others = {"encoder", "divisor", "vtree", "image_shape", "valid_fraction", "backend"}
+    others = {"encoder", "divisor", "vtree", "image_shape", "channels", "augment", "view", "valid_fraction", "backend"}
     assert set(parameters) - set(settings) == others
 
 
@@ -126,9 +127,18 @@ def iris() -> tuple[NDArray[Any], NDArray[Any]]:
     ("parameters", "error", "message"),
     [
         ({"valid_fraction": 1.0}, SettingsError, "valid_fraction: expected at least 0 and below 1, found 1.0"),
-        ({"image_shape": (2, 3)}, SettingsError, "image_shape: expected height x width = 4"),
-        ({"vtree": balanced(5)}, SettingsError, "vtree: expected one over the 4 features, found one over 5"),
+        (
+            {"image_shape": (2, 3)},
+            SettingsError,
+            "image_shape: expected sizes whose product is 4, the number of features of X, found 2x3",
+        ),
+        ({"vtree": balanced(5)}, SettingsError, "vtree: expected one over the 4 variables, found one over 5"),
         ({"vtree": "grid"}, DataError, "the vtree grid"),
+        ({"view": ["window=3"]}, SettingsError, "view 'window=3': .*no image shape"),
+        ({"view": ["window=3"], "image_shape": (1, 4)}, SettingsError, "view 'window=3': window of 3 rows"),
+        ({"channels": ["x+"]}, SettingsError, "channels: x. are made of images"),
+        ({"augment": "copies=2"}, SettingsError, "augment: only images and sequences can be distorted"),
+        ({"augment": "copies"}, SettingsError, "augment 'copies': found 'copies'"),
         ({"encoder": "divide"}, SettingsError, "divisor"),
         ({"rounds": -1}, SettingsError, "rounds: expected a finite number of at least 0, found -1"),
     ],
@@ -151,3 +161,20 @@ def test_wrong_parameters(parameters: dict[str, Any], error: type[Exception], me
 def test_wrong_weights(weights: NDArray[Any], message: str) -> None:
     with pytest.raises(DataError, match=message):
         LogisticCircuitClassifier(**FAST).fit(*iris(), sample_weight=weights)
+
+
+def test_windows_channels_and_augmentation() -> None:
+    """On two classes of digits: the model has the parts asked for, and weighted examples count in every copy."""
+    x, y = load_digits(n_class=2, return_X_y=True)
+    options = {"image_shape": (8, 8), "channels": ("grey", "x+"), "view": ("window=4,grid=2,root,apart", "whole")}
+    classifier = LogisticCircuitClassifier(**{**FAST, **options}, augment="copies=1,shift=1,cross")
+    classifier.fit(x[::2], y[::2], sample_weight=np.where(y[::2] == 0, 1.0, 2.0))
+    model = classifier.model_
+    assert [part.view for part in model.parts] == [
+        WindowView((2, 8, 8), (4, 4), grid=(2, 2), root=True, channels=(0,)),
+        WindowView((2, 8, 8), (4, 4), grid=(2, 2), root=True, channels=(1,)),
+        IdentityView(128),
+    ]
+    assert classifier.score(x[1::2], y[1::2]) > 0.95
+    assert model.provenance["settings"]["view"] == ["window=4,grid=2,root,apart", "whole"]
+    assert clone(classifier).get_params()["channels"] == ("grey", "x+")

@@ -1,6 +1,7 @@
 """Conditions against brute force over all worlds; contributions against logits."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,8 +13,10 @@ from lcml import explain
 from lcml.circuit import Circuit, initial_circuit
 from lcml.encoder import ScaleEncoder
 from lcml.model import LogisticCircuit
+from lcml.parts import Part
 from lcml.splits import Split, apply_splits
-from lcml.vtree import balanced
+from lcml.views import IdentityView, WindowView, window_vtree
+from lcml.vtree import balanced, grid
 from tests.model_strategies import circuits
 from tests.worlds import all_worlds, brute_flows, examples, random_circuits, truth
 
@@ -146,7 +149,7 @@ def test_contributions_sum_to_the_logits(n_sets: int, circuit: Circuit, seed: in
     model = model_of(circuit, n_sets, seed, literals)
     x = 10 * examples(circuit.n_variables, 4, seed)
     parts = explain.contributions(model, x)
-    assert parts.shape == (4, n_sets, circuit.n_literals + circuit.n_elements)
+    assert parts.shape == (4, n_sets, model.weights.shape[1])
     np.testing.assert_allclose(parts.sum(axis=2) + model.bias, model.logits(x, precision="float64"), atol=1e-9)
 
 
@@ -208,3 +211,89 @@ def test_the_weightiest_conditions() -> None:
     found = explain.top_conditions(model, NAMES, top=5)
     assert found == {"p": [(texts[1], -2.0), (texts[0], 1.0)], "q": [], "r": []}
     assert list(explain.top_conditions(model_of(circuit), NAMES, 2)) == ["yes"]
+
+
+def parts_model() -> LogisticCircuit:
+    """On images of 3 x 4: a window of 1 x 2 in a grid of 3 x 2, square-rooted; and the whole."""
+    window = WindowView((1, 3, 4), (1, 2), grid=(3, 2), root=True)
+    small = initial_circuit(window_vtree(window))
+    whole = Part(IdentityView(12), initial_circuit(grid(3, 4)))
+    small_part = Part(window, small, np.arange(8) >= 4)
+    generator = np.random.default_rng(5)
+    n_features = small_part.n_features + whole.n_features
+    return LogisticCircuit(
+        ScaleEncoder(np.zeros(12), np.ones(12)),
+        (small_part, whole),
+        ("p", "q", "r"),
+        generator.normal(size=(3, n_features)),
+        generator.normal(size=3),
+    )
+
+
+def test_features_of_windows_by_hand() -> None:
+    """Two windows fall into every left cell, one into every right: the mean of the conjunction there, its root."""
+    model = parts_model()
+    image = np.array([[0.5, 0.25, 1.0, 0.0], [0.0, 1.0, 1.0, 0.5], [0.25, 0.25, 0.75, 1.0]])
+    values = explain.feature_values(model, image.reshape(1, 12))
+    assert values.shape == (1, model.weights.shape[1])
+    both = [(row[i] * row[i + 1]) for row in image for i in range(3)]  # the first element: both pixels
+    expected = []
+    for row in range(3):
+        expected += [np.sqrt((both[3 * row] + both[3 * row + 1]) / 2), np.sqrt(both[3 * row + 2])]
+    assert values[0, :24:4] == pytest.approx(expected)
+
+
+def test_contributions_of_parts_sum_to_the_logits() -> None:
+    model = parts_model()
+    x = np.random.default_rng(1).random((5, 12))
+    found = explain.contributions(model, x)
+    assert found.shape == (5, 3, model.weights.shape[1])
+    np.testing.assert_allclose(found.sum(axis=2) + model.bias, model.logits(x, precision="float64"), atol=1e-9)
+
+
+def test_conditions_of_parts_say_where() -> None:
+    model = parts_model()
+    names = [f"f{j}" for j in range(12)]
+    texts = list(explain.feature_conditions(model, names))
+    assert texts[:5] == [
+        "input[0,0] and input[0,1] in cell (0, 0) of part 0",
+        "input[0,0] and not input[0,1] in cell (0, 0) of part 0",
+        "not input[0,0] and input[0,1] in cell (0, 0) of part 0",
+        "not input[0,0] and not input[0,1] in cell (0, 0) of part 0",
+        "input[0,0] and input[0,1] in cell (0, 1) of part 0",
+    ]
+    assert texts[23] == "not input[0,0] and not input[0,1] in cell (2, 1) of part 0"
+    assert texts[24] == "f0 in part 1"
+    assert len(texts) == model.weights.shape[1]
+    alone = replace(model, parts=model.parts[:1], weights=model.weights[:, :24])
+    assert next(explain.feature_conditions(alone, names)) == "input[0,0] and input[0,1] in cell (0, 0)"
+
+
+def test_an_explanation_of_parts() -> None:
+    model = parts_model()
+    x = np.random.default_rng(2).random(12)
+    names = [f"f{j}" for j in range(12)]
+    found = explain.explain(model, x, names, top=10**6)
+    assert found.logit == pytest.approx(model.logits(x[None], precision="float64").max())
+    assert found.rest == pytest.approx(0, abs=1e-9)
+    texts = [part.condition for part in found.contributions]
+    assert len(texts) == len(set(texts))
+    of_features = dict.fromkeys(texts, 0.0)
+    code = model.classes.index(found.label)  # type: ignore[arg-type]
+    for text, value in zip(
+        explain.feature_conditions(model, names), explain.contributions(model, x[None])[0, code], strict=True
+    ):
+        of_features[text] += value
+    assert {part.condition: part.contribution for part in found.contributions} == pytest.approx(of_features)
+
+
+def test_the_weightiest_conditions_of_parts() -> None:
+    model = parts_model()
+    weights = np.zeros_like(model.weights)
+    weights[1, 5], weights[1, 24], weights[1, 23] = 3.0, -2.0, 1.0
+    found = explain.top_conditions(replace(model, weights=weights), [f"f{j}" for j in range(12)], top=2)
+    assert found == {
+        "p": [],
+        "q": [("input[0,0] and not input[0,1] in cell (0, 1) of part 0", 3.0), ("f0 in part 1", -2.0)],
+        "r": [],
+    }

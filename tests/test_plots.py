@@ -7,7 +7,16 @@ import numpy as np
 import pytest
 
 from lcml.errors import DataError, MissingDependencyError
-from lcml.plots import confusion_counts, confusion_figure, confusion_matrix, curves_figure, learning_curves
+from lcml.plots import (
+    Point,
+    accuracy_by_size,
+    confusion_counts,
+    confusion_figure,
+    confusion_matrix,
+    curves_figure,
+    learning_curves,
+    size_figure,
+)
 
 
 @dataclass(frozen=True)
@@ -68,6 +77,19 @@ def test_confusion_matrix_of_many_classes_stays_small() -> None:
 def test_confusion_matrix_must_fit_the_classes() -> None:
     with pytest.raises(DataError, match=r"expected shape \(2, 2\) for 2 classes, found \(3, 3\)"):
         confusion_matrix(np.eye(3), [0, 1])
+
+
+def test_accuracy_by_size_draws_what_was_measured_and_what_is_claimed() -> None:
+    panels = {"one": [Point("a", 10, 0.9, True), Point("b", 1000, 0.95, False), Point("c", 20, 0.5, True)]}
+    panels["two"] = panels["one"][:1]
+    one, two = size_figure(panels).axes
+    measured, claimed = one.collections
+    np.testing.assert_array_equal(measured.get_offsets(), [[10, 90], [20, 50]])
+    np.testing.assert_array_equal(claimed.get_offsets(), [[1000, 95]])
+    assert (one.get_title(), one.get_xscale(), len(claimed.get_facecolors())) == ("one", "log", 0)
+    assert [text.get_text() for text in one.texts] == ["a", "b", "c"]
+    assert (two.get_title(), len(two.texts)) == ("two", 1)
+    assert size(accuracy_by_size(panels)) == (1920, 600)
 
 
 def test_without_matplotlib_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

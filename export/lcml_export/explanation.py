@@ -1,16 +1,13 @@
 """Explanations that travel with the model: the output `contributions` and the sidecar that says what they are."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from onnx import TensorProto, helper
 
-from lcml.channels import ChannelEncoder
-from lcml.explain import conditions
+from lcml.explain import feature_conditions
 from lcml.model import LogisticCircuit
-from lcml.parts import Part
-from lcml.views import IdentityView, WindowView
 from lcml_export.encoding import InputType, encode
 from lcml_export.graph import Graph, onnx_type
 from lcml_export.tiles import TILE, tiled
@@ -71,35 +68,3 @@ def sidecar(model: LogisticCircuit, feature_names: Sequence[str]) -> dict[str, A
         "classes": list(model.classes),
         "sums_to": "the logit of the predicted class" if len(model.bias) > 1 else "the logit of the second class",
     }
-
-
-def feature_conditions(model: LogisticCircuit, feature_names: Sequence[str]) -> Iterator[str]:
-    """What every feature stands for, in the order of `model.weights`: "a and not b" of a model of one circuit over the
-    whole example, else with part and cell, "part 1, cell (0, 2): q[0,1] and not q[1,1]", rows before columns."""
-    for number, part in enumerate(model.parts):
-        texts = conditions(part.circuit, _variable_names(model, part, feature_names))
-        for cell in range(part.view.n_cells):
-            place = "" if model.is_flat else f"part {number}: "
-            if isinstance(part.view, WindowView):
-                place = "part {}, cell ({}, {}): ".format(number, *divmod(cell, part.view.grid[1]))
-            yield from (place + texts[flow] for flow in part.flows.tolist())
-
-
-def _variable_names(model: LogisticCircuit, part: Part, feature_names: Sequence[str]) -> list[str]:
-    """Names of what a part's circuit reads: of features, or of pixels by channel, row and column, in a window its own.
-
-    Channels without a name, those of a plain encoder, are "input", or "input 0", "input 1" and so on.
-    """
-    encoder, view = model.encoder, part.view
-    if isinstance(encoder, ChannelEncoder):
-        n_images, shape = encoder.image_shape[0], encoder.output_shape[1:]
-        prefixes = [""] if n_images == 1 else [f"image {image} " for image in range(n_images)]
-        channels = [prefix + name for prefix in prefixes for name in encoder.channels]
-    elif isinstance(view, IdentityView):
-        return list(feature_names)
-    else:
-        n_channels = view.image_shape[0]
-        channels = ["input"] if n_channels == 1 else [f"input {channel}" for channel in range(n_channels)]
-    if isinstance(view, WindowView):
-        channels, shape = [channels[channel] for channel in view.chosen_channels], view.window
-    return [f"{name}[{row},{column}]" for name in channels for row in range(shape[0]) for column in range(shape[1])]

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
+from lcml.backend import Backend, NumpyBackend, get_backend
 from lcml.channels import ChannelEncoder
 from lcml.encoder import BooleanEncoder
 from lcml.errors import MissingDependencyError, OutputError
@@ -25,6 +27,9 @@ ROOT_OF_ROUNDING = float(np.sqrt(np.finfo(np.float32).eps))
 """What a square root makes of one rounding of a flow that should be 0."""
 
 PROBABILITY_TOLERANCE = 1e-4
+
+_AT_ONCE = 64
+"""Examples that lcml computes at once: with windows, each takes megabytes."""
 
 Outputs = Mapping[str, NDArray[Any]]
 Run = Callable[[NDArray[Any]], Outputs]
@@ -63,13 +68,13 @@ def verify(content: bytes, model: LogisticCircuit, input_type: str, seed: int = 
     """
     exposed = with_logits(onnx.load_from_string(content), len(model.bias))
     runs = {"onnxruntime": _onnxruntime(exposed), "reference": _reference(exposed)}
-    checks = []
+    checks, tolerance = [], _tolerance(model)
     for kind, features in example_inputs(model, input_type, seed):
+        logits = _reference_logits(model, features)
         for batch in BATCHES if kind == "random" else (len(features),):
-            expected = _expected(model, features[:batch])
             for name, run in runs.items():
                 if name == "onnxruntime" or batch in REFERENCE_BATCHES:
-                    checks.append(_compare(name, kind, model, run(features[:batch]), expected))
+                    checks.append(_compare(name, kind, model, run(features[:batch]), logits[:batch], tolerance))
     for check in checks:
         if not check.passed:
             raise OutputError(
@@ -115,17 +120,14 @@ def _as_input(values: NDArray[np.float64], input_type: str) -> NDArray[Any]:
     return values.astype(input_type)
 
 
-@dataclass(frozen=True)
-class _Expected:
-    logits: NDArray[np.float64]
-    probabilities: NDArray[np.float64]
-    codes: NDArray[np.int64]
-    tolerance: float
-
-
-def _expected(model: LogisticCircuit, features: NDArray[Any]) -> _Expected:
-    logits = model.logits(features, precision="float64")
-    return _Expected(logits, probabilities(logits, model.link), predicted_codes(logits), _tolerance(model))
+def _reference_logits(model: LogisticCircuit, features: NDArray[Any]) -> NDArray[np.float64]:
+    """lcml's logits in double precision, a few examples at a time; by its kernels where windows make numpy slow."""
+    backend: Backend = NumpyBackend()
+    if any(part.view.n_positions > 1 for part in model.parts):
+        with suppress(MissingDependencyError):
+            backend = get_backend("numba")
+    slices = np.split(features, range(_AT_ONCE, len(features), _AT_ONCE))
+    return np.concatenate([model.logits(rows, backend, precision="float64") for rows in slices])
 
 
 def _tolerance(model: LogisticCircuit) -> float:
@@ -137,26 +139,29 @@ def _tolerance(model: LogisticCircuit) -> float:
     return 1e-6 + rounding + ROOT_OF_ROUNDING * float(np.sqrt(of_roots.max()))
 
 
-def _compare(runtime: str, kind: str, model: LogisticCircuit, found: Outputs, expected: _Expected) -> Check:
+def _compare(
+    runtime: str, kind: str, model: LogisticCircuit, found: Outputs, logits: NDArray[np.float64], tolerance: float
+) -> Check:
+    codes = predicted_codes(logits)
     classes = np.asarray(model.classes)
-    best = np.sort(expected.logits, axis=1)
+    best = np.sort(logits, axis=1)
     margin = np.abs(best[:, 0]) if best.shape[1] == 1 else best[:, -1] - best[:, -2]
-    wrong = (np.asarray(found["label"]) != classes[expected.codes]) & (margin > 2 * expected.tolerance)
+    wrong = (np.asarray(found["label"]) != classes[codes]) & (margin > 2 * tolerance)
     contribution_error = 0.0
     if "contributions" in found:
-        codes = expected.codes if expected.logits.shape[1] > 1 else np.zeros(len(expected.codes), dtype=np.int64)
+        sets = codes if logits.shape[1] > 1 else np.zeros(len(codes), dtype=np.int64)
         sums = found["contributions"].astype(np.float64).sum(axis=1)
-        logits = np.take_along_axis(expected.logits, codes[:, None], axis=1)[:, 0]
-        contribution_error = _error(sums[margin > 2 * expected.tolerance], logits[margin > 2 * expected.tolerance])
+        explained = np.take_along_axis(logits, sets[:, None], axis=1)[:, 0]
+        contribution_error = _error(sums[margin > 2 * tolerance], explained[margin > 2 * tolerance])
     return Check(
         runtime=runtime,
         inputs=kind,
-        batch=len(expected.logits),
-        logit_error=_error(found["logits"], expected.logits),
-        probability_error=_error(found["probabilities"], expected.probabilities),
+        batch=len(logits),
+        logit_error=_error(found["logits"], logits),
+        probability_error=_error(found["probabilities"], probabilities(logits, model.link)),
         contribution_error=contribution_error,
         label_errors=int(wrong.sum()),
-        tolerance=expected.tolerance,
+        tolerance=tolerance,
     )
 
 

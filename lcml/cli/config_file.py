@@ -1,4 +1,4 @@
-"""Options from a TOML file: its keys are the names of the command's options; the command line wins."""
+"""Options from a recipe and a TOML file, whose keys are the names of the command's options; the command line wins."""
 
 import difflib
 import tomllib
@@ -10,19 +10,25 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import typer
 
 from lcml.errors import SettingsError
+from lcml.recipes import recipe_options
 
 _NAMES = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
 
 
 def given_options(ctx: typer.Context, command: Callable[..., Any], *, not_in_file: tuple[str, ...]) -> dict[str, Any]:
-    """The options of a running `command` that the user gave, on the command line or in the file of its option config.
+    """The options of a running `command` that the user gave: by its options recipe and config, and on the command line.
 
-    Raises SettingsError for a file that cannot be read, an unknown or doubled key, or a value of the wrong type.
+    What comes later wins. Raises SettingsError for an unknown recipe, a file that cannot be read, an unknown or doubled
+    key, or a value of the wrong type.
     """
     hints = {name: hint for name, hint in get_type_hints(command).items() if name in ctx.params}
-    typed = {name: ctx.params[name] for name in hints if _is_typed(ctx, name)}
-    path = ctx.params["config"]
-    return typed if path is None else _read(path, {n: h for n, h in hints.items() if n not in not_in_file}) | typed
+    given: dict[str, Any] = {}
+    allowed = {name: hint for name, hint in hints.items() if name not in not_in_file}
+    if (recipe := ctx.params["recipe"]) is not None:
+        given |= checked_options(recipe_options(recipe), f"recipe {recipe}", allowed)
+    if (path := ctx.params["config"]) is not None:
+        given |= checked_options(_read(path), path, allowed)
+    return given | {name: ctx.params[name] for name in hints if _is_typed(ctx, name)}
 
 
 def _is_typed(ctx: typer.Context, name: str) -> bool:
@@ -30,24 +36,28 @@ def _is_typed(ctx: typer.Context, name: str) -> bool:
     return source is not None and source.name == "COMMANDLINE"
 
 
-def _read(path: str, hints: Mapping[str, Any]) -> dict[str, Any]:
+def _read(path: str) -> dict[str, Any]:
     try:
-        content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise SettingsError(f"cannot read the settings {path}: {error.strerror or error}") from error
     except ValueError as error:
         raise SettingsError(f"{path} is no TOML file: {error}") from error
+
+
+def checked_options(content: Mapping[str, Any], source: str, hints: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that `content` gives, by their names in `hints`; SettingsError for one that does not fit."""
     options: dict[str, Any] = {}
     for key, value in content.items():
         name = key.replace("-", "_")
         if name not in hints:
             close = difflib.get_close_matches(name, hints, n=1)
             hint = f"did you mean {close[0]!r}?" if close else "`lcml train --help` lists what there is"
-            raise SettingsError(f"{path}: unknown key {key!r}; {hint}")
+            raise SettingsError(f"{source}: unknown key {key!r}; {hint}")
         if name in options:
-            raise SettingsError(f"{path}: {name!r} is given twice; drop one")
+            raise SettingsError(f"{source}: {name!r} is given twice; drop one")
         if not _fits(value, hints[name]):
-            raise SettingsError(f"{path}: {key}: expected {_described(hints[name])}, found {value!r}")
+            raise SettingsError(f"{source}: {key}: expected {_described(hints[name])}, found {value!r}")
         options[name] = value
     return options
 

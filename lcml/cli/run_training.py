@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 from lcml.cli import run_export
-from lcml.cli.common import peak_memory_mb
+from lcml.cli.common import peak_memory_mb, print_table
 from lcml.cli.progress import TrainProgress
 from lcml.cli.resume import resume
 from lcml.cli.run_export import Exported
@@ -97,6 +97,7 @@ def result(prepared: Prepared, outcome: Outcome, tracker: Tracker, exported: Exp
         "test_accuracy": None if test is None else test.accuracy,
         "test_f1_macro": None if test is None else test.f1_macro,
         "seconds": outcome.seconds,
+        "profile": dict(outcome.profile),
         "peak_memory_mb": peak_memory_mb(),
         "backend": prepared.backend.name,
         "device": prepared.backend.device,
@@ -131,6 +132,13 @@ def print_summary(prepared: Prepared, outcome: Outcome, tracker: Tracker, export
     typer.echo("\nNext:")
     for line in _next_steps(prepared, outcome, tracker, exported):
         typer.echo(f"  {line}")
+
+
+def print_profile(outcome: Outcome) -> None:
+    """Seconds of every phase, and their share of all."""
+    total = sum(outcome.profile.values())
+    rows = [(phase, f"{seconds:.2f}", f"{seconds / total:.0%}") for phase, seconds in outcome.profile.items()]
+    print_table(("phase", "seconds", "share"), [*rows, ("all", f"{total:.2f}", "100%")])
 
 
 def _next_steps(prepared: Prepared, outcome: Outcome, tracker: Tracker, exported: Exported | None) -> list[str]:

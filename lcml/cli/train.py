@@ -9,7 +9,9 @@ from lcml.cli.common import DataDirOption, JsonOption, TargetOption, print_json
 from lcml.cli.config_file import given_options
 from lcml.config import TrainConfig, VtreeKind
 from lcml.encoder import EncoderKind
+from lcml.errors import SettingsError
 from lcml.model import Link
+from lcml.recipes import recipe_names
 from lcml.scoring import Criterion
 from lcml.settings import LearnSettings, Metric, SolverName
 
@@ -21,10 +23,10 @@ _NONE: list[str] = []
 _DATA, _SHAPE, _LIMITS, _CHOICE = "Data", "Structure", "Limits", "Model selection"
 _WEIGHTS, _MACHINE, _RESULTS, _RECORD = "Weights", "Computation", "Results", "Tracking"
 
-_NOT_IN_FILE = ("config", "resume")
+_NOT_IN_FILE = ("recipe", "config", "resume")
 _FOR_TRACKING = ("tracking_uri", "experiment", "run_name")
 _INTERRUPTED = 130
-_NOT_OF_RUN = ("config", "resume", "json", "quiet")
+_NOT_OF_RUN = ("recipe", "config", "resume", "json", "quiet", "profile")
 
 
 def train(
@@ -195,6 +197,13 @@ def train(
     run_name: Annotated[
         str | None, typer.Option(metavar="NAME", help="Else the data's name and a number.", rich_help_panel=_RECORD)
     ] = None,
+    recipe: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help=f"Options chosen for a data set: {', '.join(recipe_names())}. --config and the command line win.",
+        ),
+    ] = None,
     config: Annotated[
         str | None, typer.Option(metavar="FILE.toml", help="Options, by their names; the command line wins.")
     ] = None,
@@ -203,12 +212,15 @@ def train(
     ] = None,
     json: JsonOption = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
+    profile: Annotated[bool, typer.Option("--profile", help="Print the seconds of every phase at the end.")] = False,
 ) -> None:
     """Learn a logistic circuit from DATA, save it, and record the run.
 
     DATA: digits, breast-cancer, wine, iris, mnist, fashion-mnist, or a path. Ctrl-C stops after the step at hand and
     saves the best model so far.
     """
+    if recipe and resume:
+        raise SettingsError("--recipe cannot change in a run that goes on; leave it out, or start a new run")
     given = given_options(ctx, train, not_in_file=_NOT_IN_FILE)
     options = {name: value for name, value in given.items() if name not in _NOT_OF_RUN}
     if no_tracking:  # typed, so it wins over what a file says of tracking
@@ -225,5 +237,7 @@ def train(
         print_json(run_training.result(prepared, outcome, tracker, exported))
     else:
         run_training.print_summary(prepared, outcome, tracker, exported)
+        if given.get("profile", profile):
+            run_training.print_profile(outcome)
     if exit_code:
         raise typer.Exit(exit_code)

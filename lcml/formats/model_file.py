@@ -112,11 +112,12 @@ def _upgraded(content: Mapping[str, Any], arrays: Arrays) -> tuple[Mapping[str, 
     n_variables = (len(arrays.get("vtree/variable", ())) + 1) // 2
     with_literals = np.full(2 * n_variables, literals is not None)
     kept = {f"0/{name}" if name in _TYPES else name: array for name, array in arrays.items()}
-    kept = {name: array for name, array in kept.items() if not name.startswith("weights/")}
+    for name in ("weights/element_weights", "weights/literal_weights"):
+        kept.pop(name, None)
     kept["weights"] = np.concatenate(given, axis=1)
     kept["0/weighted"] = np.concatenate([with_literals, np.ones(elements.shape[1], dtype=bool)])
-    if "weights/bias" in arrays:
-        kept["bias"] = arrays["weights/bias"]
+    if "weights/bias" in kept:
+        kept["bias"] = kept.pop("weights/bias")
     return {**content, "views": [{"kind": "identity", "n_inputs": n_variables}]}, kept
 
 

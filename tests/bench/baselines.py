@@ -16,7 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 MLP_LAYERS = (784, 1000, 500, 250, 10)
 N_TREES = 500
 N_TRAINED = 54_000
-"""Training images of the trees: as many as the circuit of `mnist-100` has, for their depth decides their speed."""
+"""Training images of the trees: as many as the circuit of `mnist-100-flat` has, for their depth decides their speed."""
 
 Trees = dict[str, list[Any]]
 

@@ -233,6 +233,8 @@ QUIET_ERRORS = [
     (["--config", "pair.toml"], "pair.toml: vtree_offset: expected a list of 2, each a whole number, found [1]"),
     (["--config", "twice.toml"], "twice.toml: 'time_limit' is given twice"),
     (["--config", "resume.toml"], "resume.toml: unknown key 'resume'"),
+    (["--recipe", "pudding"], "recipe: expected one of fashion-flat, "),
+    (["--recipe", "mnist-flat", "--resume", "one.csv"], "--recipe cannot change in a run that goes on"),
 ]
 
 
@@ -293,6 +295,17 @@ def test_the_command_line_wins_over_the_file(tmp_path: Path, monkeypatch: pytest
     assert (settings["l2_path"], settings["literal_weights"], settings["time_limit"]) == ([1, 0.1], False, 100)
 
 
+def test_a_file_and_the_command_line_win_over_a_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.toml").write_text("l2 = 0.01\nminimum-support = 3\nl2_path = [0.1]\n")
+    options = ["--recipe", "mnist-flat", "--config", "a.toml", "--minimum-support", "4", "--rounds", "1"]
+    result = invoke(["iris", *options, "--no-tracking", "-q"])
+    assert (result.exit_code, result.stderr) == (0, "")
+    settings = cast("dict[str, Any]", load_model("iris.lcml").provenance["settings"])
+    assert (settings["data"], settings["max_parameters"]) == ("iris", 164000)
+    assert (settings["l2"], settings["l2_path"], settings["minimum_support"]) == (0.01, [0.1], 4)
+
+
 def test_the_settings_of_a_run_are_a_file_for_the_next(
     tracked: tuple[Path, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -308,7 +321,7 @@ def test_every_setting_is_an_option_with_the_same_default() -> None:
     settings = {n: tuple(v) if isinstance(v, list) else v for n, v in TrainConfig().as_dict().items()}
     defaults = {n: tuple(v) if isinstance(v, list) else v for n, v in options.items()}
     assert {name: defaults.get(name, "no such option") for name in settings} == settings
-    assert set(options) - set(settings) == {"ctx", "config", "resume", "json", "quiet"}
+    assert set(options) - set(settings) == {"ctx", "recipe", "config", "resume", "json", "quiet"}
 
 
 def test_a_second_ctrl_c_does_not_ask(capfd: pytest.CaptureFixture[str]) -> None:

@@ -20,7 +20,7 @@ from lcml_export import terms as terms_module
 from lcml_export.compiled import compile_model
 from lcml_export.factoring import factor
 from lcml_export.program import Program
-from lcml_export.reduction import TermSum, reduce_flows
+from lcml_export.reduction import TermSum, flows_as_terms, merged, reduce_flows
 from lcml_export.terms import Polynomial, decided_literals, gate_flows, simplify, times
 from tests.export.models import model_on, small_models, thinned, wide_circuit, xor_circuit
 from tests.worlds import brute_flows, examples, grown, random_circuits
@@ -62,6 +62,27 @@ def test_polynomials_of_a_wide_circuit_are_its_flows() -> None:
     ]
     expected = flows(compile_plan(circuit, NumpyBackend()), literals)[circuit.n_literals :]
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+
+
+@given(random_circuits(5), st.integers(0, 99))
+@settings(max_examples=40, deadline=None)
+def test_flows_of_which_roots_are_taken_are_sums_without_cancellation(circuit: Circuit, seed: int) -> None:
+    q = examples(circuit.n_variables, 1, seed)[0]
+    term_sum = flows_as_terms(circuit, np.arange(circuit.n_literals + circuit.n_elements))
+    assert term_sum.weights.min() >= 0
+    literals = np.concatenate([q, 1 - q])
+    elements = brute_flows(circuit, q) if circuit.n_or_gates else np.array([])
+    found = factor(term_sum).evaluate(q[None, :])[0]
+    np.testing.assert_allclose(found, np.concatenate([literals, elements]), rtol=0, atol=1e-12)
+
+
+def test_sums_of_terms_are_added_term_by_term() -> None:
+    # a + 2 ab + 3, and 4 ab - a: 6 ab + 3, as a's weights cancel.
+    a, ab = frozenset((0,)), frozenset((0, 1))
+    first = TermSum(2, [a, ab], np.array([[1.0, 2.0]]), np.array([3.0]))
+    second = TermSum(2, [ab, a], np.array([[4.0, -1.0]]), np.array([0.0]))
+    total = merged([first, second])
+    assert (total.terms, total.weights.tolist(), total.bias.tolist()) == ([ab], [[6.0]], [3.0])
 
 
 def test_simplify_by_hand() -> None:

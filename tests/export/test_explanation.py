@@ -26,7 +26,7 @@ def expected_contributions(model: LogisticCircuit, x: Any) -> Any:
     codes = (
         predicted_codes(model.logits(x, precision="float64")) if len(model.bias) > 1 else np.zeros(len(x), dtype=int)
     )
-    features = contributions(model, x)[np.arange(len(x)), codes][:, model.parts[0].weighted]
+    features = contributions(model, x)[np.arange(len(x)), codes]
     return np.concatenate([features, model.bias[codes][:, None]], axis=1)
 
 

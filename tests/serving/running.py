@@ -118,5 +118,5 @@ def start(*arguments: str | Path, environ: Mapping[str, str] | None = None) -> R
 
 def infer_body(rows: list[list[float]], **more: Any) -> dict[str, Any]:
     """An Open Inference Protocol request."""
-    shape = [len(rows), 4]
+    shape = [len(rows), len(rows[0]) if rows else 4]
     return {"inputs": [{"name": "features", "datatype": "FP32", "shape": shape, "data": rows}], **more}

@@ -111,3 +111,31 @@ def test_a_plain_inference_leaves_the_contributions_out(tmp_path: Path) -> None:
     np.testing.assert_array_equal(label, both[0])
     np.testing.assert_array_equal(label, model.predict(x))
     np.testing.assert_allclose(both[1].sum(axis=1), model.logits(x).max(axis=1), atol=1e-5)
+
+
+def test_a_model_of_windows_is_served_as_any_other(launch: Callable[..., Running], tmp_path: Path) -> None:
+    from lcml.circuit import initial_circuit
+    from lcml.encoder import ScaleEncoder
+    from lcml.model import LogisticCircuit
+    from lcml.parts import Part
+    from lcml.views import IdentityView, WindowView, window_vtree
+    from lcml.vtree import balanced
+    from lcml_export import export_model
+
+    view = WindowView((1, 4, 3), (2, 2), padding=(1, 0), grid=(2, 1), root=True)
+    circuits = initial_circuit(window_vtree(view)), initial_circuit(balanced(12))
+    parts = tuple(map(Part.full, (view, IdentityView(12)), circuits))
+    generator = np.random.default_rng(0)
+    weights = generator.normal(size=(3, sum(part.n_features for part in parts)))
+    model = LogisticCircuit(ScaleEncoder(np.zeros(12), np.ones(12)), parts, ("a", "b", "c"), weights, np.zeros(3))
+    export_model(model, tmp_path / "windows.onnx", explain=True, logits=True)
+    running = launch(tmp_path / "windows.onnx")
+    x = generator.random((5, 12)).astype(np.float32)
+    answer = running.post("/v2/models/windows/infer", infer_body(x.tolist()))
+    assert answer.status == 200, answer.json()
+    outputs = {output["name"]: output for output in answer.json()["outputs"]}
+    assert outputs["label"]["data"] == model.predict(x).tolist()
+    explained = running.post("/v2/models/windows/explain", infer_body(x.tolist())).json()["explanations"]
+    np.testing.assert_allclose([row["logit"] for row in explained], model.logits(x).max(axis=1), atol=1e-5)
+    named = [entry["condition"] for row in explained for entry in row["contributions"]]
+    assert all(name.endswith((" of part 0", " in part 1")) for name in named)

@@ -1,0 +1,60 @@
+"""`lcml reproduce`."""
+
+from typing import Annotated
+
+import typer
+
+from lcml.cli.common import BackendOption, DataDirOption, JsonOption, TrackingUriOption
+
+_INTERRUPTED = 130
+
+
+def reproduce(
+    table: Annotated[
+        int | None,
+        typer.Option(min=1, max=3, help="Only this table of the paper: 1 accuracy, 2 sizes, 3 fewer images."),
+    ] = None,
+    row: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="Run only this row, such as mnist-100-flat; repeat the option.", show_default=False
+        ),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Few training images, few iterations: about a minute, to try it out.")
+    ] = False,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output", "-o", metavar="DIR", help="Directory of the results; else reproduction (-quick with --quick)."
+        ),
+    ] = None,
+    data_dir: DataDirOption = None,
+    backend: BackendOption = "auto",
+    no_tracking: Annotated[bool, typer.Option("--no-tracking", help="Record the runs nowhere.")] = False,
+    tracking_uri: TrackingUriOption = None,
+    json: JsonOption = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
+) -> None:
+    """Run the paper's experiments and write its tables beside its claims: circuits and scikit-learn's models.
+
+    What is in DIR already is not run again, and an interrupted training goes on, so the same command ends what was
+    stopped. Test images are read for the final accuracy of a row and for nothing else.
+    """
+    from pathlib import Path
+
+    from lcml.cli.run_reproduction import run
+    from lcml.errors import SettingsError
+    from lcml.reproduce import TABLES, Setup
+
+    if no_tracking and tracking_uri is not None:
+        raise SettingsError("no_tracking and tracking_uri contradict each other; leave one out")
+    directory = Path(output or ("reproduction-quick" if quick else "reproduction"))
+    setup = Setup(directory, quick, data_dir, backend, no_tracking, tracking_uri)
+    try:
+        exit_code = run(setup, tuple(TABLES) if table is None else (table,), row or [], json=json, quiet=quiet)
+    except KeyboardInterrupt:
+        exit_code = _INTERRUPTED
+    if exit_code:
+        typer.echo("Stopped; the same command goes on from here.", err=True)
+        raise typer.Exit(exit_code)

@@ -1,0 +1,106 @@
+"""The models of scikit-learn that circuits are compared with. scikit-learn is imported when one is fitted.
+
+Nothing of them is chosen here, so validation examples are only measured. The layers of the MLPs are those that have the
+paper's numbers of parameters (1,411 and 2,411 thousand weights); C and gamma of the SVM are the paper's as remembered.
+"""
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lcml.data import DataSplits
+
+SETTINGS: Mapping[str, Mapping[str, Any]] = {
+    "logistic-regression": {"max_iter": 300},
+    "forest": {"n_estimators": 500},
+    "svm": {"C": 8.0, "gamma": 0.05},
+    "mlp-3": {"hidden_layer_sizes": [1000, 500, 250], "max_iter": 50},
+    "mlp-5": {"hidden_layer_sizes": [1000, 1000, 500, 250], "max_iter": 50},
+}
+"""Arguments of the estimators; the others are scikit-learn's defaults. max_iter is a cap that rows record."""
+
+QUICK: Mapping[str, Mapping[str, Any]] = {
+    "logistic-regression": {"max_iter": 10},
+    "forest": {"n_estimators": 20},
+    "svm": {},
+    "mlp-3": {"max_iter": 1},
+    "mlp-5": {"max_iter": 1},
+}
+"""What --quick changes of them."""
+
+_WHITE = 255
+_SVM_CACHE_MB = 1000
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What came out. n_parameters: None where it is not defined; n_iterations: None where nothing iterates; converged:
+    whether it ended before its cap."""
+
+    valid_accuracy: float
+    test_accuracy: float
+    n_parameters: int | None
+    n_iterations: int | None
+    converged: bool
+    seconds: float
+
+
+def fit(key: str, settings: Mapping[str, Any], splits: DataSplits, seed: int) -> Fitted:
+    """Fit the baseline `key` to the training images, pixels scaled to [0, 1]; seconds are those of the fit alone."""
+    from sklearn.exceptions import ConvergenceWarning
+
+    estimator = _estimator(key, settings, seed)
+    started = monotonic()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the row says so
+        estimator.fit(_scaled(splits.train.features), splits.train.labels)
+    seconds = monotonic() - started
+    cap = settings.get("max_iter")
+    n_iterations = None if cap is None else int(np.max(estimator.n_iter_))
+    valid, test = (
+        float(np.mean(estimator.predict(_scaled(part.features)) == part.labels)) for part in (splits.valid, splits.test)
+    )
+    return Fitted(
+        valid_accuracy=valid,
+        test_accuracy=test,
+        n_parameters=_n_parameters(estimator),
+        n_iterations=n_iterations,
+        converged=cap is None or n_iterations is None or n_iterations < cap,
+        seconds=seconds,
+    )
+
+
+def _estimator(key: str, settings: Mapping[str, Any], seed: int) -> Any:
+    if key == "logistic-regression":
+        from sklearn.linear_model import LogisticRegression
+
+        return LogisticRegression(**settings)
+    if key == "forest":
+        from sklearn.ensemble import RandomForestClassifier
+
+        return RandomForestClassifier(**settings, random_state=seed, n_jobs=-1)
+    if key == "svm":
+        from sklearn.svm import SVC
+
+        return SVC(**settings, cache_size=_SVM_CACHE_MB)
+    from sklearn.neural_network import MLPClassifier
+
+    return MLPClassifier(**settings, random_state=seed)
+
+
+def _n_parameters(estimator: Any) -> int | None:
+    """Weights and biases; a forest and a kernel machine keep (a function of) their training examples instead."""
+    for weights, biases in (("coefs_", "intercepts_"), ("coef_", "intercept_")):
+        if hasattr(estimator, weights):
+            arrays = [*getattr(estimator, weights), *getattr(estimator, biases)]
+            return sum(int(np.size(array)) for array in arrays)
+    return None
+
+
+def _scaled(images: NDArray[Any]) -> NDArray[np.float32]:
+    return images.astype(np.float32) / np.float32(_WHITE)

@@ -1,0 +1,84 @@
+"""What a row came to, and its file: one JSON object per row, so that a row that is there is not run again."""
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from lcml.errors import FormatError, SettingsError
+from lcml.files import write_atomically
+
+_KIND = "lcml reproduce row 1"
+_NOT_COMPARED = ("backend", "memory_budget")
+"""Settings that say where a circuit was learned, not what it becomes."""
+
+
+@dataclass(frozen=True)
+class RowResult:
+    """A row that has been run. settings: all that decided it; accuracies: shares of 1; seconds: of the fit;
+    n_iterations: of a baseline's solver or a circuit's rounds; converged: whether it ended before its cap; run_id: in
+    the tracking store; machine: versions and device."""
+
+    name: str
+    quick: bool
+    settings: Mapping[str, Any]
+    fingerprint: str
+    n_train: int
+    n_valid: int
+    n_test: int
+    n_parameters: int | None
+    valid_accuracy: float
+    test_accuracy: float
+    n_iterations: int | None
+    converged: bool
+    seconds: float
+    seed: int
+    run_id: str | None
+    machine: Mapping[str, str]
+
+
+def row_path(directory: Path, name: str) -> Path:
+    """Where the row `name` is kept."""
+    return directory / "rows" / f"{name}.json"
+
+
+def save_row(directory: Path, result: RowResult) -> None:
+    """Write the row, whole or not at all. Raises OutputError."""
+    content = {"kind": _KIND, **dataclasses.asdict(result)}
+    write_atomically(row_path(directory, result.name), json.dumps(content, indent=2, allow_nan=False) + "\n")
+
+
+def load_row(directory: Path, name: str) -> RowResult | None:
+    """The row `name`, None where it has not been run. Raises FormatError for a file that is damaged or another."""
+    path = row_path(directory, name)
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise FormatError(f"is no row of lcml reproduce ({error}); delete it to run the row again", path) from error
+    hints = get_type_hints(RowResult)
+    fitting = isinstance(content, dict) and content.pop("kind", None) == _KIND and set(content) == set(hints)
+    if not fitting or not all(_fits(content[field], hint) for field, hint in hints.items()) or content["name"] != name:
+        raise FormatError(f"is no row {name} of lcml reproduce; delete it to run the row again", path)
+    return RowResult(**content)
+
+
+def check_same(found: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """SettingsError where what is at `found` was made with settings `before` that differ from those asked for `now`."""
+    for name, value in now.items():
+        if name in before and before[name] != value and name not in _NOT_COMPARED:
+            raise SettingsError(
+                f"{found} was made with {name} {before[name]}, but {value} is asked for; delete it to run the row "
+                "again, or choose another --output"
+            )
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    if hint in (int | None, str | None):
+        return value is None or type(value) is hint.__args__[0]
+    if hint is float:
+        return type(value) in (int, float)
+    return type(value) is hint if isinstance(hint, type) else isinstance(value, dict)

@@ -1,0 +1,118 @@
+"""A model of windows from the command line: trained, measured, looked at, compacted, exported."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lcml import load_model
+from lcml.data import load_splits
+from tests.cli.test_commands import output, refused
+
+QUICK = ("--no-tracking", "--rounds", "1", "--round-iterations", "5", "--final-iterations", "5", "--quiet")
+
+
+@pytest.fixture(scope="module")
+def windows(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("windows") / "w.lcml"
+    options = ("--view", "window=4,grid=2,root", "--view", "whole,offset=1", "--channels", "grey", "--channels", "x+")
+    found = json.loads(output("train", "digits", *options, *QUICK, "--json", "-o", path))
+    model = load_model(path)
+    assert (found["n_parts"], found["n_variables"], found["n_parameters"]) == (2, 128, model.n_parameters)
+    assert found["n_elements"] == sum(part.circuit.n_elements for part in model.parts)
+    assert found["test_accuracy"] > 0.9
+    return path
+
+
+def test_evaluate_and_predict(windows: Path) -> None:
+    model, test = load_model(windows), load_splits("digits").test
+    found = json.loads(output("evaluate", windows, "digits", "--json"))
+    assert found["test_accuracy"] == pytest.approx((model.predict(test.features) == test.labels).mean(), abs=3e-3)
+    assert (found["n_variables"], found["n_elements"]) == (128, model.n_elements)
+    rows = list(csv.reader(io.StringIO(output("predict", windows, "digits", "--backend", "numpy"))))[1:]
+    np.testing.assert_allclose(np.array(rows, float)[:, 1:], model.predict_proba(test.features), atol=1e-5)
+
+
+def test_inspect_shows_every_part(windows: Path) -> None:
+    model = load_model(windows)
+    found = json.loads(output("inspect", windows, "--json", "--top", 2))
+    assert (found["encoder"], found["channels"], found["n_parts"]) == ("channels", ["grey", "x+"], 2)
+    assert [part["view"] for part in found["parts"]] == [part.view.as_dict() for part in model.parts]
+    assert [part["features"] for part in found["parts"]] == [part.n_features for part in model.parts]
+    assert [(part["positions"], part["cells"]) for part in found["parts"]] == [(25, 4), (1, 1)]
+    for number, part in enumerate(model.parts):
+        of_part = [level for level in found["levels"] if level["part"] == number]
+        assert sum(level["elements"] for level in of_part) == part.circuit.n_elements
+        assert sum(level["or_gates"] for level in of_part) == part.circuit.n_or_gates
+    weights = found["n_element_weights"] + found["n_literal_weights"] + found["n_biases"]
+    assert weights == found["n_parameters"] == model.n_parameters
+    text = output("inspect", windows)
+    assert "window 4x4, stride 1x1, padding 0x0, grid 2x2, root" in text
+
+
+def test_explain_says_where(windows: Path) -> None:
+    found = json.loads(output("explain", windows, "digits", "--row", 3, "--top", 400, "--json"))
+    model, x = load_model(windows), load_splits("digits").test.features[3:4]
+    assert found["logit"] == pytest.approx(model.logits(x, precision="float64").max())
+    texts = [part["condition"] for part in found["contributions"]]
+    assert any(text.endswith(" in cell (1, 0) of part 0") for text in texts)
+    assert any(text.endswith(" in part 1") for text in texts)
+    shown = sum(part["contribution"] for part in found["contributions"])
+    assert found["bias"] + shown + found["rest"] == pytest.approx(found["logit"])
+
+
+def test_compact_and_convert(windows: Path, tmp_path: Path) -> None:
+    output("compact", windows, "-o", tmp_path / "small.lcml")
+    x = load_splits("digits").test.features
+    before, after = load_model(windows), load_model(tmp_path / "small.lcml")
+    np.testing.assert_allclose(
+        after.logits(x, precision="float64"), before.logits(x, precision="float64"), rtol=0, atol=1e-9
+    )
+    assert after.n_parameters <= before.n_parameters
+    assert "one circuit over the whole example; this one has 2 parts" in refused(
+        "convert", windows, "-o", tmp_path / "x.circuit"
+    )
+
+
+def test_export(windows: Path, tmp_path: Path) -> None:
+    from onnxruntime import InferenceSession
+
+    output("export", windows, "-o", tmp_path / "w.onnx")
+    x = load_splits("digits").test.features[:50]
+    session = InferenceSession(tmp_path / "w.onnx")
+    given = session.get_inputs()[0]
+    kind = np.float64 if given.type == "tensor(double)" else np.float32
+    (found,) = session.run(["probabilities"], {given.name: x.astype(kind)})
+    np.testing.assert_allclose(found, load_model(windows).predict_proba(x), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--view", "window=9x"), "view 'window=9x': window: expected a whole number or ROWSxCOLUMNS"),
+        (("--view", "window=12"), "view 'window=12': window of 12 rows on an image of 8"),
+        (("--view", "window=3,channels=y+"), "view 'window=3,channels=y+': channels: found 'y+'"),
+        (("--channels", "foo"), "channels: unknown 'foo'; choose one or more"),
+        (("--augment", "copies=x"), "augment 'copies=x': copies: expected a whole number, found 'x'"),
+        (("--image-shape", "3x3"), "image_shape: expected sizes whose product is 64"),
+    ],
+)
+def test_wrong_options_are_refused(options: tuple[str, ...], message: str) -> None:
+    assert message in refused("train", "digits", "--no-tracking", *options)
+
+
+def test_options_in_a_file(tmp_path: Path) -> None:
+    (tmp_path / "w.toml").write_text('view = ["window=4,root"]\nchannels = ["x+"]\naugment = "copies=1,shift=1"\n')
+    path = tmp_path / "w.lcml"
+    output("train", "digits", "--config", tmp_path / "w.toml", *QUICK, "--train-fraction", "0.2", "-o", path)
+    model = load_model(path)
+    assert model.encoder.kind == "channels"
+    assert model.parts[0].view.as_dict()["window"] == [4, 4]
+    assert model.provenance["settings"]["augment"] == "copies=1,shift=1"
+    (tmp_path / "w.toml").write_text('view = "whole"\n')
+    assert "view: expected a list, each text, found 'whole'" in refused(
+        "train", "digits", "--config", tmp_path / "w.toml"
+    )

@@ -1,0 +1,78 @@
+import math
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.svm import SVC
+
+from lcml.data import Examples, load_splits
+from lcml.reproduce import Row, Setup, row_settings, run_baseline
+from lcml.reproduce.baselines import QUICK, SETTINGS, fit
+from tests.test_training import Recorder
+
+
+def grey(part: Examples) -> Examples:
+    """Digits, whose values are 0 to 16, with those of 0 to 240."""
+    return replace(part, features=15 * part.features)
+
+
+SPLITS = load_splits("digits", train_fraction=0.3)
+DIGITS = replace(SPLITS, train=grey(SPLITS.train), valid=grey(SPLITS.valid), test=grey(SPLITS.test))
+
+
+@pytest.mark.parametrize(
+    ("key", "layers"), [("logistic-regression", (64, 10)), ("mlp-3", (64, 1000, 500, 250, 10)), ("svm", None)]
+)
+def test_parameters_are_all_weights_and_biases(key: str, layers: tuple[int, ...] | None) -> None:
+    fitted = fit(key, {**SETTINGS[key], **QUICK[key]}, DIGITS, 0)
+    if layers is None:
+        assert fitted.n_parameters is None
+    else:
+        weights = sum(map(math.prod, pairwise(layers)))
+        assert fitted.n_parameters == weights + sum(layers[1:])
+
+
+def test_a_cap_is_recorded_and_no_noise() -> None:
+    capped = fit("logistic-regression", {"max_iter": 3}, DIGITS, 0)
+    assert (capped.n_iterations, capped.converged) == (3, False)
+    ended = fit("logistic-regression", SETTINGS["logistic-regression"], DIGITS, 0)
+    assert ended.n_iterations is not None
+    assert ended.n_iterations < 300
+    assert ended.converged
+    assert ended.test_accuracy > 0.9
+    forest = fit("forest", QUICK["forest"], DIGITS, 0)
+    assert (forest.n_iterations, forest.converged, forest.n_parameters) == (None, True, None)
+
+
+def test_the_accuracies_are_those_of_scikit_learn_on_the_same_division() -> None:
+    fitted = fit("svm", SETTINGS["svm"], DIGITS, 0)
+    direct = SVC(C=8.0, gamma=0.05).fit(DIGITS.train.features / 255, DIGITS.train.labels)
+    assert fitted.valid_accuracy == direct.score(DIGITS.valid.features / 255, DIGITS.valid.labels)
+    assert fitted.test_accuracy == direct.score(DIGITS.test.features / 255, DIGITS.test.labels)
+
+
+def test_the_test_images_change_nothing_but_their_own_accuracy() -> None:
+    other = replace(DIGITS, test=Examples(np.zeros_like(DIGITS.test.features), DIGITS.test.labels))
+    first, second = (fit("forest", QUICK["forest"], splits, 0) for splits in (DIGITS, other))
+    assert first.valid_accuracy == second.valid_accuracy
+    assert first.test_accuracy > 0.8 > second.test_accuracy
+
+
+def test_a_baseline_is_recorded() -> None:
+    tracker, row = Recorder(), Row("digits", 1.0, "logistic-regression")
+    result = run_baseline(row, Setup(Path("nowhere")), tracker)
+    assert tracker.started == [("digits-100-logistic-regression", None)]
+    assert tracker.params == {
+        "data": "digits",
+        "model": "logistic-regression",
+        "train_fraction": 1.0,
+        "seed": 0,
+    } | dict(SETTINGS["logistic-regression"])
+    ((step, values),) = tracker.points
+    assert (step, values["test_accuracy"], values["n_parameters"]) == (0, result.test_accuracy, 650.0)
+    assert tracker.statuses == ["FINISHED"]
+    assert (result.n_train, result.n_valid, result.n_test, result.run_id) == (1294, 144, 359, "run-1")
+    assert result.settings == row_settings(row, Setup(Path("nowhere")))
+    assert result.settings["max_iter"] == 300

@@ -1,0 +1,145 @@
+"""What is run, what the paper claims, and how both are shown."""
+
+import dataclasses
+import json
+import math
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from lcml.errors import FormatError, SettingsError
+from lcml.recipes import recipe_names
+from lcml.reproduce import Row, RowResult, check_same, load_row, row_path, rows_of, save_row, write_tables
+from lcml.reproduce.claims import ACCURACY, PARAMETERS
+from lcml.reproduce.experiments import MODELS
+from lcml.reproduce.tables import markdown, table_cells
+
+RESULT = RowResult(
+    name="mnist-100-flat",
+    quick=False,
+    settings={"train_fraction": 1.0, "l2_path": [0.1, 0.2], "backend": "auto", "divisor": None},
+    fingerprint="abc",
+    n_train=54000,
+    n_valid=6000,
+    n_test=10000,
+    n_parameters=162660,
+    valid_accuracy=0.97,
+    test_accuracy=0.97618,
+    n_iterations=7,
+    converged=True,
+    seconds=331.0,
+    seed=0,
+    run_id=None,
+    machine={"lcml": "1"},
+)
+FLAT = Row("mnist", 1.0, "flat", "mnist-flat")
+SVM = Row("fashion-mnist", 0.1, "svm")
+RESULTS = {
+    FLAT: RESULT,
+    SVM: dataclasses.replace(RESULT, name="fashion-10-svm", n_parameters=None, test_accuracy=0.5),
+}
+
+
+def test_the_rows_of_the_tables() -> None:
+    names = [row.name for row in rows_of([1], recipe_names())]
+    models = ["logistic-regression", "forest", "mlp-3", "svm", "mlp-5", "flat-boolean", "flat"]
+    wanted = [f"{data}-100-{model}" for data in ("mnist", "fashion") for model in models]
+    assert [name for name in names if not name.endswith(("-164k", "-best"))] == wanted
+    assert [row.name for row in rows_of([1, 2, 3], [])][5:10] == [
+        *(f"fashion-100-{model}" for model in models[:5]),
+    ]
+    assert len({row.name for row in rows_of([1, 2, 3], ["mnist-flat", "fashion-flat", "flat-few"])}) == 3 * 2 * 7
+    assert not [row for row in rows_of([2], recipe_names()) if row.model in ("svm", "forest")]
+
+
+def test_recipes_are_run_where_they_are_there() -> None:
+    circuits = {
+        row.name: row.recipe for row in rows_of([3], ["mnist-164k", "mnist-best", "fashion-2pct"]) if row.recipe
+    }
+    assert circuits == {
+        "mnist-100-164k": "mnist-164k",
+        "mnist-100-best": "mnist-best",
+        "fashion-2-best": "fashion-2pct",
+    }
+    few = {row.recipe for row in rows_of([3], recipe_names()) if row.model == "flat" and row.fraction < 1}
+    assert few == {"flat-few"}
+
+
+def test_the_claims() -> None:
+    assert set(PARAMETERS) <= set(ACCURACY) == {model.claim for model in MODELS.values()}
+    real, boolean = ACCURACY["logistic circuit (real-valued)"], ACCURACY["logistic circuit (binary)"]
+    assert (real["mnist", 1.0], real["mnist", 0.1], real["mnist", 0.02]) == (99.4, 97.6, 96.1)
+    assert (real["fashion-mnist", 1.0], real["fashion-mnist", 0.1], real["fashion-mnist", 0.02]) == (91.3, 87.8, 86.0)
+    assert (boolean["mnist", 1.0], boolean["mnist", 0.1], boolean["mnist", 0.02]) == (97.4, 96.9, 94.1)
+    assert [boolean["fashion-mnist", share] for share in (1.0, 0.1, 0.02)] == [87.6, 86.7, 83.2]
+
+
+@pytest.mark.parametrize(("claim", "layers"), [("3-layer MLP", "mlp-3"), ("5-layer MLP", "mlp-5")])
+def test_the_mlps_have_as_many_weights_as_is_claimed(claim: str, layers: str) -> None:
+    sizes = [int(size) for size in MODELS[layers].label.removeprefix("MLP ").split("-")]
+    n_weights = sum(map(math.prod, pairwise(sizes)))
+    assert n_weights // 1000 == PARAMETERS[claim]["mnist", 1.0] // 1000
+
+
+def lines(table: int) -> dict[str, list[str]]:
+    """The cells of a table of RESULTS by the model's label, as Markdown shows them."""
+    rows = [line for line in markdown(table, table_cells(table, RESULTS)).splitlines() if line[:1] == "|"]
+    cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+    return {label: rest for label, *rest in cells}
+
+
+def test_a_table_puts_what_was_measured_beside_what_is_claimed() -> None:
+    accuracy = lines(1)
+    assert accuracy["model"] == ["MNIST", "Fashion"]
+    assert accuracy["logistic circuit, flat"] == ["97.62 (99.4)", "- (91.3)"]
+    assert accuracy["ResNet"] == ["- (99.5)", "- (93.6)"]
+    assert "logistic circuit, best recipe" not in accuracy  # not measured, and the claim is on the line above
+    assert lines(2)["logistic circuit, flat"] == ["162,660 (182K)", "- (467K)"]
+    assert "random forest, 500 trees" not in lines(2)
+    few = lines(3)
+    assert few["model"] == [f"{name}, {share}%" for name in ("MNIST", "Fashion") for share in (100, 10, 2)]
+    assert few["SVM, RBF kernel"] == ["- (98.5)", "-", "-", "- (87.8)", "50.00", "-"]
+    assert "kernel logistic regression" not in few
+
+
+def test_the_tables_are_written(tmp_path: Path) -> None:
+    paths = write_tables(tmp_path, [1, 3], RESULTS)
+    assert [path.name for path in paths] == ["table-1.md", "table-1.json", "table-3.md", "table-3.json", "accuracy.png"]
+    assert paths[-1].read_bytes().startswith(b"\x89PNG")
+    text = paths[0].read_text()
+    assert "quoted from memory" in text
+    assert "--quick" not in text
+    quick = {FLAT: dataclasses.replace(RESULT, quick=True)}
+    assert "Made with --quick" in markdown(1, table_cells(1, quick))
+    cells = json.loads(paths[1].read_text())["cells"]
+    (cell,) = [cell for cell in cells if cell["row"] == "mnist-100-flat"]
+    assert (cell["claim"], cell["beside"]) == (99.4, "logistic circuit (real-valued)")
+    assert cell["measured"] == pytest.approx(97.618)
+
+
+def test_a_row_survives_its_file(tmp_path: Path) -> None:
+    assert load_row(tmp_path, RESULT.name) is None
+    save_row(tmp_path, RESULT)
+    assert load_row(tmp_path, RESULT.name) == RESULT
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"kind": "lcml reproduce row 1"}', "name", "type", "other"])
+def test_a_damaged_row_is_an_error_that_names_the_file(tmp_path: Path, content: str) -> None:
+    save_row(tmp_path, RESULT)
+    path = row_path(tmp_path, RESULT.name)
+    whole = path.read_text()
+    changed = {
+        "name": whole.replace("mnist-100-flat", "mnist-100-svm"),
+        "type": whole.replace("0.97618", "null"),
+        "other": whole.replace("n_train", "n_trained"),
+    }
+    path.write_text(changed.get(content, content))
+    with pytest.raises(FormatError, match=r"mnist-100-flat\.json: is no row .*delete it to run the row again"):
+        load_row(tmp_path, RESULT.name)
+
+
+def test_a_row_of_other_settings_is_refused() -> None:
+    check_same(Path("a.json"), RESULT.settings, {**RESULT.settings, "backend": "cupy", "since": 3})
+    with pytest.raises(SettingsError, match=r"a\.json was made with train_fraction 1\.0, but 0\.02 is asked for"):
+        check_same(Path("a.json"), RESULT.settings, {**RESULT.settings, "train_fraction": 0.02})
