@@ -51,6 +51,7 @@ CIRCUITS = {
     "one variable": initial_circuit(vtrees.balanced(1)),
     "two variables": initial_circuit(vtrees.balanced(2)),
     "grown": grown(vtrees.grid(4, 5), seed=4, rounds=8, per_round=9, depth=1),
+    "shared": grown(vtrees.balanced(9), seed=1, rounds=6, per_round=9, depth=0),
     "xor": xor_circuit(),
     "even sum": even_circuit(),
 }
