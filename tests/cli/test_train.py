@@ -94,6 +94,16 @@ def tracked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, A
     return directory, result | {"settings": settings}
 
 
+def test_a_profile_tells_the_seconds_of_every_phase(tmp_path: Path) -> None:
+    arguments = ["iris", "--no-tracking", *QUICK]
+    table, _ = run([*arguments, "--quiet", "--profile"], tmp_path)
+    rows = dict(line.split()[:2] for line in table.splitlines() if line.strip().endswith("%"))
+    assert {"prepare", "features", "fit", "evaluate", "score", "split", "all"} <= rows.keys()
+    profile = json.loads(run([*arguments, "--json"], tmp_path)[0])["profile"]
+    assert {"prepare", "features", "fit", "evaluate", "score", "split", "save and test"} == profile.keys()
+    assert all(seconds >= 0 for seconds in profile.values())
+
+
 def test_a_recorded_training(tracked: tuple[Path, dict[str, Any]]) -> None:
     directory, result = tracked
     assert set(result) >= KEYS
@@ -233,7 +243,7 @@ QUIET_ERRORS = [
     (["--config", "pair.toml"], "pair.toml: vtree_offset: expected a list of 2, each a whole number, found [1]"),
     (["--config", "twice.toml"], "twice.toml: 'time_limit' is given twice"),
     (["--config", "resume.toml"], "resume.toml: unknown key 'resume'"),
-    (["--recipe", "pudding"], "recipe: expected one of fashion-flat, "),
+    (["--recipe", "pudding"], "recipe: expected one of fashion-10pct, "),
     (["--recipe", "mnist-flat", "--resume", "one.csv"], "--recipe cannot change in a run that goes on"),
 ]
 
@@ -321,7 +331,7 @@ def test_every_setting_is_an_option_with_the_same_default() -> None:
     settings = {n: tuple(v) if isinstance(v, list) else v for n, v in TrainConfig().as_dict().items()}
     defaults = {n: tuple(v) if isinstance(v, list) else v for n, v in options.items()}
     assert {name: defaults.get(name, "no such option") for name in settings} == settings
-    assert set(options) - set(settings) == {"ctx", "recipe", "config", "resume", "json", "quiet"}
+    assert set(options) - set(settings) == {"ctx", "recipe", "config", "resume", "json", "quiet", "profile"}
 
 
 def test_a_second_ctrl_c_does_not_ask(capfd: pytest.CaptureFixture[str]) -> None:
