@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -209,6 +210,7 @@ class CupyBackend(Backend):
 
     def __init__(self) -> None:
         self.xp = _import_cupy()
+        self._packed: WeakKeyDictionary[Circuit, tuple[Array, Array, Array, bool]] = WeakKeyDictionary()
         properties = self.xp.cuda.runtime.getDeviceProperties(self.xp.cuda.runtime.getDevice())
         self.device = properties["name"].decode()
         self._segment_sum = self.xp.ElementwiseKernel(
@@ -239,6 +241,39 @@ class CupyBackend(Backend):
 
     def map(self, function: Callable[[_In], _Out], items: Iterable[_In]) -> Iterator[_Out]:
         return map(function, items)
+
+    def flows(self, circuit: "Circuit", examples: Array) -> tuple[Array, int]:
+        from lcml.kernels import cuda
+
+        structure, x = self._structure(circuit), self.xp.ascontiguousarray(examples.T)
+        scratch = self.xp.empty(cuda.scratch_shape(structure, x), dtype=x.dtype)
+        out = self.xp.empty((circuit.n_literals + circuit.n_elements, x.shape[1]), dtype=x.dtype)
+        return out, self._contradiction(circuit, cuda.flows_into(self.xp, structure, x, scratch, out))
+
+    def weighted_flows(self, circuit: "Circuit", examples: Array, weights: Array) -> tuple[Array, int]:
+        from lcml.kernels import cuda
+
+        structure, x = self._structure(circuit), self.xp.ascontiguousarray(examples.T)
+        scratch = self.xp.empty(cuda.scratch_shape(structure, x), dtype=x.dtype)
+        weights = self.xp.ascontiguousarray(weights.T.astype(x.dtype))
+        out = self.xp.empty((weights.shape[1], x.shape[1]), dtype=x.dtype)
+        return out, self._contradiction(circuit, cuda.logits_into(self.xp, structure, x, weights, scratch, out))
+
+    def _structure(self, circuit: "Circuit") -> tuple[Array, Array, Array, bool]:
+        """The circuit on the device, as the kernels want it."""
+        from lcml.kernels import cuda
+
+        if circuit not in self._packed:
+            packed = cuda.pack(circuit.or_start, circuit.elem_prime, circuit.elem_sub, circuit.n_variables)
+            or_start, primes, subs = (self.xp.asarray(values) for values in packed)
+            self._packed[circuit] = or_start, primes, subs, circuit.is_tautology
+        return self._packed[circuit]
+
+    def _contradiction(self, circuit: "Circuit", total: Array) -> int:
+        """The first example with Pr(root) = 0, or -1; does not wait for the device where there can be none."""
+        if circuit.is_tautology or not bool((total == 0).any()):
+            return -1
+        return int((total == 0).argmax())
 
     def single_threaded_blas(self) -> AbstractContextManager[Any]:
         return nullcontext()

@@ -7,6 +7,7 @@ circuits: after a round of splits only those that are new are computed. Where th
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
@@ -16,7 +17,7 @@ from lcml.backend import Array, Backend, FeaturePrecision, evaluation_precision
 from lcml.circuit import Circuit
 from lcml.flows import check_probabilities, example_flows, weighted_flows
 from lcml.parts import GrownPart, Part
-from lcml.plan import compile_plan
+from lcml.plan import FlowPlan, compile_plan
 from lcml.products import compile_products
 from lcml.rows import Matrix
 from lcml.views import EveryPosition, View, pool, windows
@@ -50,9 +51,9 @@ class FeatureMap:
         self._kernel = backend.product_features if circuit.is_product else None
         if self._kernel is not None:
             self._program = compile_products(circuit, wanted)
-        else:
-            self._plan = compile_plan(circuit, backend)
         self._wanted = backend.asarray(wanted)
+        self._is_whole = view.kind == "identity"
+        self._wants_all = np.array_equal(wanted, np.arange(circuit.n_literals + circuit.n_elements))
 
     def write(self, examples: Array, out: Array, rows: NDArray[np.integer], *, fixed: bool = False) -> None:
         """Put the features of encoded `examples` (n_examples, n_inputs) into out[rows], where `fixed` as `fixed16`."""
@@ -66,7 +67,7 @@ class FeatureMap:
 
     def values(self, examples: Array) -> Array:
         """(n_rows, n_examples) the features, of the type of `examples`."""
-        if self._kernel is None:
+        if self._kernel is None or (self._is_whole and self.backend.flows is not None):
             return self._by_passes(examples)
         out = self.backend.empty((self.n_rows, examples.shape[0]), examples.dtype)
         self.write(examples, out, np.arange(self.n_rows))
@@ -77,16 +78,22 @@ class FeatureMap:
 
         Of a view of the whole example without the features, where the backend has a kernel.
         """
-        if self.view.kind != "identity" or self.backend.weighted_flows is None:
+        if not self._is_whole or self.backend.weighted_flows is None:
             return lambda examples: weights @ self.values(examples)
-        plan = compile_plan(self.circuit, self.backend)
-        n_flows = self.circuit.n_literals + self.circuit.n_elements
+        plan, n_flows = self._plan, self.circuit.n_literals + self.circuit.n_elements
         of_flows = self.backend.xp.zeros((weights.shape[0], n_flows), dtype=weights.dtype)
         of_flows[:, self._wanted] = weights
         return lambda examples: weighted_flows(plan, examples, of_flows)
 
+    @cached_property
+    def _plan(self) -> FlowPlan:
+        return compile_plan(self.circuit, self.backend)
+
     def _by_passes(self, examples: Array) -> Array:
         xp, view = self.backend.xp, self.view
+        if self._is_whole:
+            all_flows = example_flows(self._plan, examples)
+            return all_flows if self._wants_all else xp.take(all_flows, self._wanted, axis=0)
         shown = windows(view, examples, xp)
         values = [
             xp.take(example_flows(self._plan, shown[position, ...]), self._wanted, axis=0)

@@ -17,6 +17,8 @@ Structure = tuple[Array, Array, Array, bool]
 _BLOCK = 64
 """Threads of a block; small, so that few examples still reach every multiprocessor."""
 
+_SCRATCH = 4 << 30
+
 _FIRST = 1 << 30
 
 SOURCE = r"""
@@ -112,17 +114,21 @@ def pack(
     return np.asarray(or_start, dtype=np.int32), np.ascontiguousarray(pairs[:, 1]), np.ascontiguousarray(pairs[:, 0])
 
 
-def scratch_rows(structure: Structure, n_variables: int) -> int:
-    """Rows of scratch, as wide as there are threads, that the kernels need."""
-    return 2 * n_variables + 2 * (len(structure[0]) - 1)
+def scratch_shape(structure: Structure, x: Array, most_bytes: int = _SCRATCH) -> tuple[int, int]:
+    """(n_rows, n_threads) of the scratch that the kernels need for x (n_variables, n_examples).
+
+    There is a thread per example unless that takes more than `most_bytes`; then threads take several in turn.
+    """
+    n_rows = 2 * x.shape[0] + 2 * (len(structure[0]) - 1)
+    most = most_bytes // (n_rows * x.dtype.itemsize)
+    return n_rows, _BLOCK * max(1, min(most // _BLOCK, -(-x.shape[1] // _BLOCK)))
 
 
 def flows_into(xp: Any, structure: Structure, x: Array, scratch: Array, out: Array) -> Array:
-    """Write the flows of x (n_variables, n_examples) to out (2 n_variables + n_elements, n_examples), NaN where Pr(root)
-    is 0; returns Pr(root) (n_examples,).
+    """Write the flows of x (n_variables, n_examples) to out (2 n_variables + n_elements, n_examples), NaN where
+    Pr(root) is 0; returns Pr(root) (n_examples,).
 
-    All arrays are cupy's (module `xp`) and C-contiguous. scratch (scratch_rows, n_threads), n_threads a multiple of 64:
-    more threads hide more of the memory's latency.
+    All arrays are cupy's (module `xp`) and C-contiguous; scratch as `scratch_shape` says.
     """
     return _launch(xp, _kernel(xp, _real(x), None), structure, x, scratch, x, out)
 

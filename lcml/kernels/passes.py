@@ -177,8 +177,9 @@ def flows_into(
         block = np.empty((len(out), LANES), out.dtype)
         contradiction: int = _flows(examples, or_start, elem_prime, elem_sub, is_tautology, block)
         out[:] = block[:, :n_examples]
-        return contradiction
-    return int(_flows(examples, or_start, elem_prime, elem_sub, is_tautology, out))
+    else:
+        contradiction = _flows(examples, or_start, elem_prime, elem_sub, is_tautology, out)
+    return contradiction
 
 
 @compiled()
