@@ -1,4 +1,4 @@
-"""The circuit that passes are measured on: the authors' where it is at hand, else one of their size, grown at random."""
+"""The circuit that passes are measured on: the authors' where it is at hand, else a random one of that kind."""
 
 from pathlib import Path
 
