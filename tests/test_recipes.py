@@ -29,11 +29,11 @@ def test_the_flat_recipes_are_the_options_of_the_benchmarks() -> None:
 
 
 def test_an_unknown_recipe_lists_those_that_there_are() -> None:
-    with pytest.raises(SettingsError, match=r"expected one of fashion-flat, .*mnist-flat.*, found 'pudding'"):
+    with pytest.raises(SettingsError, match=r"expected one of .*fashion-flat, .*mnist-flat.*, found 'pudding'"):
         recipe_options("pudding")
 
 
 def test_the_help_names_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "400")
+    monkeypatch.setenv("COLUMNS", "1000")
     shown = CliRunner().invoke(app, ["train", "--help"]).stdout
     assert all(name in shown for name in recipe_names())

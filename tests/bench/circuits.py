@@ -1,4 +1,4 @@
-"""The circuit that passes are measured on: the authors' where it is at hand, else a random one of that kind."""
+"""The circuit that passes are measured on: the authors' where it is at hand, else one as large, grown at random."""
 
 from pathlib import Path
 

@@ -2,8 +2,8 @@
 
     LCML_DATA_DIR=... python -m tests.bench.gpu_flows
 
-Prints a JSON object. `least` counts what any program must move, inputs in and flows out; `all` what the kernel asks
-for, its scratch included, much of which caches may serve.
+Prints a JSON object. `least` counts what any program must move, inputs in, flows out; `all` what the kernel asks for,
+its scratch included, much of which caches may serve.
 """
 
 import json
@@ -38,7 +38,7 @@ def bytes_per_example(circuit: Circuit, itemsize: int = 4) -> tuple[int, int]:
 
 def milliseconds(xp: Any, task: Callable[[], object]) -> float:
     task()
-    times: list[float] = []
+    times = []
     for _ in range(ROUNDS):
         start, stop = xp.cuda.Event(), xp.cuda.Event()
         start.record()
@@ -46,7 +46,7 @@ def milliseconds(xp: Any, task: Callable[[], object]) -> float:
         stop.record()
         stop.synchronize()
         times.append(xp.cuda.get_elapsed_time(start, stop))
-    return statistics.median(times)
+    return float(statistics.median(times))
 
 
 def main() -> None:

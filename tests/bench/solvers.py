@@ -9,6 +9,7 @@ its loss (penalty included) is within a share of it. All run in one process, on 
 import argparse
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,13 @@ SHARES = (1e-1, 1e-2, 1e-3)
 """A solver is timed until its loss exceeds the reference by less than these shares."""
 
 
+MOST_PASSES = 320
+
+
+class Enough(Exception):  # noqa: N818  # no error
+    """A solver has had MOST_PASSES."""
+
+
 class Counted(Objective):
     """An objective that keeps when, and after how many passes, every loss was reached."""
 
@@ -40,6 +48,8 @@ class Counted(Objective):
         return self
 
     def value_and_gradient(self, parameters: Parameters, chunks: Any = None) -> tuple[NDArray[np.float64], Parameters]:
+        if self.passes >= MOST_PASSES:
+            raise Enough
         value = super().value_and_gradient(parameters, chunks)
         self.passes += 1
         self.trace.append((time.perf_counter() - self.began, self.passes, float(value[0].sum())))
@@ -90,7 +100,7 @@ def main() -> None:
     plain, lifted = Layout(learner.parts), Layout.lifted(learner.parts, literals=True)
     reference = Objective(store, train.labels, 10, l2=arguments.l2, layout=lifted)
     best = minimise(reference, reference.zeros(), SolverSettings(1500, 1e-7)).loss
-    print(f"{len(train.labels)} examples, {store.n_features} features, reference loss {best:.5f}")
+    print(f"{len(train.labels)} examples, {store.n_features} features, reference loss {best:.5f}", flush=True)
 
     runs: dict[str, tuple[Layout, Callable[[Counted, Parameters], Any]]] = {
         "lcml, a step per set": (lifted, lambda o, start: minimise(o, start, SolverSettings(300, 1e-9))),
@@ -99,12 +109,13 @@ def main() -> None:
     }
     for name, (layout, run) in runs.items():
         objective = Counted(store, train.labels, 10, l2=arguments.l2, layout=layout).start()
-        run(objective, objective.zeros())
+        with suppress(Enough):
+            run(objective, objective.zeros())
         cells = []
         for share in SHARES:
             reached = next(((t, n) for t, n, loss in objective.trace if loss <= best * (1 + share)), None)
             cells.append("not reached" if reached is None else f"{reached[0]:6.1f} s {reached[1]:4d} passes")
-        print(f"{name:28}" + " | ".join(cells))
+        print(f"{name:28}" + " | ".join(cells), flush=True)
 
     features = np.concatenate(list(store.map(lambda _, chunk: chunk.values().T)))
     independent = Objective(store, train.labels, 10, l2=arguments.l2, layout=plain)

@@ -2,7 +2,7 @@
 
     LCML_DATA_DIR=... python -m pytest tests/bench/test_passes.py -o addopts="" --benchmark-group-by=group
 
-Goals are asserted within one process, contestants taking turns, with what other work leaves of the machine.
+Goals are asserted as ratios within one process, contestants taking turns, with what other work leaves of the machine.
 """
 
 import os
