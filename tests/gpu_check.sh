@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# On a CUDA machine with cupy: the GPU tests, the flow pass beside the memory's bandwidth, then MNIST trained on the card. Under five minutes, without MLflow.
+# On a CUDA machine with cupy: the GPU tests, the flow pass beside the memory's bandwidth, then MNIST trained on the
+# card. Under five minutes, without MLflow.
 # LCML_DATA_DIR names the directory that holds mnist/. Prints one JSON object per measurement.
 set -euo pipefail
 cd "$(dirname "$0")/.."
