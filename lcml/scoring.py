@@ -15,9 +15,9 @@ examples, elements or variables. Where a view has windows, f_i and phi_i are the
 literals meet window by window, are pooled, square-rooted where the view says so, and only then squared; the scores of
 all cells add up.
 
-Sums may be estimated from a sample of the examples. Every term r f, r phi, h phi^2, ... of an example lies in [-1, 1], so
-that of n examples drawn at random the mean of each of m such terms is within sqrt(2 log(2 m / delta) / n) of that of all
-examples, for all m at once, with probability 1 - delta (Hoeffding's inequality and a union bound; drawing without
+Sums may be estimated from a sample of the examples. Every term r f, r phi, h phi^2, ... of an example lies in [-1, 1],
+so that of n examples drawn at random the mean of each of m such terms is within sqrt(2 log(2 m / delta) / n) of that of
+all examples, for all m at once, with probability 1 - delta (Hoeffding's inequality and a union bound; drawing without
 replacement is no worse). What that costs in gain is measured in docs/benchmarks.md.
 """
 
