@@ -10,8 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from lcml.backend import NumbaBackend
 from lcml.circuit import Circuit
+from lcml.encoder import ScaleEncoder
+from lcml.errors import ContradictionError
 from lcml.formats import read_circuit, read_vtree
+from lcml.model import LogisticCircuit
 
 from ..worlds import examples, random_circuits
 from .circuits import CIRCUITS, reference, xor_circuit
@@ -128,3 +132,27 @@ def test_compiles_where_nothing_can_be_kept(tmp_path: Path) -> None:
         "NUMBA_CACHE_LOCATOR_CLASSES": "UserProvidedCacheLocator",
     }
     subprocess.run([sys.executable, "-c", code], env=environment, check=True)
+
+
+@pytest.mark.parametrize("name", CIRCUITS)
+def test_models_predict_with_the_passes(name: str) -> None:
+    circuit, generator = CIRCUITS[name], np.random.default_rng(3)
+    n = circuit.n_variables
+    elements = np.where(generator.random((3, circuit.n_elements)) < 0.5, 0, 1) * 0.3
+    for literals in (None, generator.normal(size=(3, 2 * n))):
+        encoder = ScaleEncoder(np.zeros(n), np.ones(n))
+        model = LogisticCircuit.flat(circuit, encoder, (0, 1, 2), elements, literals, np.arange(3.0))
+        q = generator.random((40, n)) * 0.9 + 0.05
+        expected = (model.flat_weights @ reference(circuit, encoder.encode(q).astype(np.float64))).T + np.arange(3)
+        np.testing.assert_allclose(model.logits(q, NumbaBackend(), "float64"), expected, atol=1e-10)
+        np.testing.assert_allclose(model.logits(q, NumbaBackend()), expected, atol=1e-4)
+
+
+def test_a_model_names_a_contradiction() -> None:
+    circuit = xor_circuit()
+    encoder, elements = ScaleEncoder(np.zeros(4), np.ones(4)), np.ones((1, circuit.n_elements))
+    model = LogisticCircuit.flat(circuit, encoder, (0, 1), elements, None, np.zeros(1))
+    q = np.full((3, 4), 0.5)
+    q[1, 3] = 0
+    with pytest.raises(ContradictionError, match="example 1 of the chunk"):
+        model.logits(q, NumbaBackend())
