@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import fields
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from weakref import WeakKeyDictionary
@@ -38,6 +39,7 @@ FeaturePrecision = Literal["fixed16", "float32", "float64"]
 
 _CPU_CHUNK, _GPU_CHUNK = 512, 16384
 _HOST_SHARE, _DEVICE_SHARE = 0.6, 0.7
+_WORKING_PART = 32
 
 
 class Backend(ABC):
@@ -48,6 +50,9 @@ class Backend(ABC):
     device: str
     chunk_examples: int
     """Examples per chunk: small enough for a chunk's rows to stay in a CPU's cache, large enough to fill a GPU."""
+
+    working_bytes: int = 1 << 27
+    """Scoring computes flows at all positions of so many bytes at a time."""
 
     @abstractmethod
     def asarray(self, values: Any, dtype: Any = None) -> Array:
@@ -209,8 +214,9 @@ class CupyBackend(Backend):
     chunk_examples = _GPU_CHUNK
 
     def __init__(self) -> None:
-        self.xp = _import_cupy()
-        self._packed: WeakKeyDictionary[Circuit, tuple[Array, Array, Array, bool]] = WeakKeyDictionary()
+        self.xp = _cupy_array_api()
+        self._packed: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+        self.working_bytes = self.xp.cuda.runtime.memGetInfo()[1] // _WORKING_PART
         properties = self.xp.cuda.runtime.getDeviceProperties(self.xp.cuda.runtime.getDevice())
         self.device = properties["name"].decode()
         self._segment_sum = self.xp.ElementwiseKernel(
@@ -224,9 +230,18 @@ class CupyBackend(Backend):
             """,
             "lcml_segment_sum",
         )
+        self._widen = self.xp.ElementwiseKernel(
+            "T value, float32 scale", "float32 wide", "wide = value * scale", "lcml_widen"
+        )
 
     def asarray(self, values: Any, dtype: Any = None) -> Array:
         return self.xp.asarray(values, dtype=dtype)
+
+    def copy(self, values: Array) -> Array:
+        return self.xp.array(values, copy=True, order="C")
+
+    def widen(self, values: Array, scale: float) -> Array:
+        return self._widen(values, scale)
 
     def to_host(self, values: Array) -> NDArray[Any]:
         host: NDArray[Any] = self.xp.asnumpy(values)
@@ -241,6 +256,22 @@ class CupyBackend(Backend):
 
     def map(self, function: Callable[[_In], _Out], items: Iterable[_In]) -> Iterator[_Out]:
         return map(function, items)
+
+    def product_features(
+        self, view: "View", program: "ProductProgram", examples: Array, rows: Array, levels: int, out: Array
+    ) -> None:
+        from lcml.kernels import cuda_products
+
+        of_view = self._on_device(view, view.index, view.cell_start)
+        of_program = self._on_device(program, *(getattr(program, field.name) for field in fields(program)))
+        rows = self.xp.asarray(rows, dtype=np.int32)
+        cuda_products.product_features(self.xp, of_view, of_program, examples, rows, view.root, levels, out)
+
+    def _on_device(self, owner: object, *arrays: NDArray[Any]) -> Any:
+        """The owner's arrays, which are brought to the device once."""
+        if owner not in self._packed:
+            self._packed[owner] = tuple(self.xp.asarray(values) for values in arrays)
+        return self._packed[owner]
 
     def flows(self, circuit: "Circuit", examples: Array) -> tuple[Array, int]:
         from lcml.kernels import cuda
@@ -265,9 +296,9 @@ class CupyBackend(Backend):
 
         if circuit not in self._packed:
             packed = cuda.pack(circuit.or_start, circuit.elem_prime, circuit.elem_sub, circuit.n_variables)
-            or_start, primes, subs = (self.xp.asarray(values) for values in packed)
-            self._packed[circuit] = or_start, primes, subs, circuit.is_tautology
-        return self._packed[circuit]
+            self._packed[circuit] = *map(self.xp.asarray, packed), circuit.is_tautology
+        found: tuple[Array, Array, Array, bool] = self._packed[circuit]
+        return found
 
     def _contradiction(self, circuit: "Circuit", total: Array) -> int:
         """The first example with Pr(root) = 0, or -1; does not wait for the device where there can be none."""
@@ -336,6 +367,25 @@ def _import_cupy() -> Any:
     except ImportError as error:
         raise MissingDependencyError("cupy", "cuda12", "the cupy backend") from error
     return cupy
+
+
+class _CupyArrayApi:
+    """cupy with the names of the array API that its version 13 lacks."""
+
+    def __init__(self, cupy: Any) -> None:
+        self._cupy = cupy
+        self.concat, self.permute_dims = cupy.concatenate, cupy.transpose
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cupy, name)
+
+    def astype(self, values: Array, dtype: Any) -> Array:
+        return values.astype(dtype)
+
+
+@cache
+def _cupy_array_api() -> _CupyArrayApi:
+    return _CupyArrayApi(_import_cupy())
 
 
 def _available_host_memory() -> int:

@@ -35,12 +35,13 @@ from lcml.features import Chunk, FeatureMap
 from lcml.objective import Objective
 from lcml.parameters import Parameters
 from lcml.parts import Part
-from lcml.views import EveryPosition, windows
+from lcml.views import EveryPosition
 
 Criterion = Literal["gain", "variance"]
 
 _FLOW_BYTES = 1 << 27
-"""Flows of so many bytes are computed at a time."""
+"""Flows of so many bytes are computed at a time where nothing is pooled: every weight set then makes more of that size.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +106,11 @@ class _PartScorer:
         circuit = part.circuit
         self.groups = _groups(circuit)
         self._part, self._backend, self._criterion = part, backend, criterion
-        self._on_device = [tuple(map(backend.asarray, group)) for group in self.groups]
+        self._is_pooled = part.view.n_positions > 1 or part.view.root
+        self._on_device = [  # per group: elements, and the inputs that the variables read, position by position
+            (backend.asarray(elements), backend.asarray(part.view.index[:, variables].ravel()))
+            for elements, variables in self.groups
+        ]
         elements = circuit.n_literals + np.arange(circuit.n_elements)
         self._flows = FeatureMap(EveryPosition(part.view), circuit, elements, backend) if self.groups else None
 
@@ -114,7 +119,8 @@ class _PartScorer:
         (n_cells, m), and others with the sets of every cell in front."""
         if self._flows is None:
             return []
-        step = max(1, _FLOW_BYTES // (4 * self._flows.n_rows))
+        n_bytes = self._backend.working_bytes if self._is_pooled else _FLOW_BYTES
+        step = max(1, n_bytes // (4 * self._flows.n_rows))
         total: list[Array] = []
         for first in range(0, examples.shape[0], step):
             block = slice(first, min(first + step, examples.shape[0]))
@@ -126,21 +132,22 @@ class _PartScorer:
         xp, view = self._backend.xp, self._part.view
         assert self._flows is not None
         flows = xp.reshape(self._flows.values(examples), (view.n_positions, -1, examples.shape[0]))
-        shown = windows(view, examples, xp)
+        padded = xp.concat([examples, xp.zeros_like(examples[:, :1])], axis=1)
         arrays: list[Array] = []
-        for elements, variables in self._on_device:
-            flow, x = xp.take(flows, elements, axis=1), xp.take(shown, variables, axis=2)
-            if view.n_positions == 1 and not view.root:
+        for elements, inputs in self._on_device:
+            flow, x = xp.take(flows, elements, axis=1), xp.take(padded, inputs, axis=1)
+            x = xp.reshape(x, (examples.shape[0], view.n_positions, -1))
+            if not self._is_pooled:
                 statistics = _gain_sums if self._criterion == "gain" else _variance_sums
-                arrays += statistics(xp, flow[0, ...], x[0, ...], residual, curvature)
+                arrays += statistics(xp, flow[0, ...], x[:, 0, :], residual, curvature)
             else:
                 arrays += self._pooled(flow, x, residual, curvature)
         return arrays
 
     def _pooled(self, flow: Array, x: Array, residual: Array, curvature: Array) -> list[Array]:
-        """flow (n_positions, m, n), x (n_positions, n, v)."""
+        """flow (n_positions, m, n), x (n, n_positions, v)."""
         xp, view, criterion = self._backend.xp, self._part.view, self._criterion
-        by_example, x = xp.permute_dims(flow, (2, 1, 0)), xp.permute_dims(x, (1, 0, 2))
+        by_example = xp.permute_dims(flow, (2, 1, 0))
         (n, m), v = by_example.shape[:2], x.shape[2]
         per_cell = []
         for cell in range(view.n_cells):

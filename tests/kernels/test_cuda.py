@@ -1,113 +1,35 @@
 """The CUDA passes: their source as C++ on the host, and through cupy where a device answers."""
 
-import ctypes
-import shutil
-import subprocess
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from lcml.backend import CupyBackend, cuda_is_available
 from lcml.circuit import Circuit
 from lcml.kernels import cuda
 
 from ..worlds import examples
 from .circuits import CIRCUITS, reference, xor_circuit
-
-COMPILER = next((found for name in ("g++", "clang++", "c++") if (found := shutil.which(name))), None)
-SHIM = """
-#define __device__
-#define __global__
-#define __restrict__
-struct Dim { unsigned x; };
-static thread_local Dim gridDim, blockDim, blockIdx, threadIdx;
-"""
-LOOP = """
-extern "C" void run(unsigned blocks, unsigned threads, const Real* x, Index n_examples, int n, int n_gates,
-                    const int* or_start, const int* primes, const int* subs, int is_tautology, Real* up, Real* down,
-                    const Real* weights, Real* out, Real* total) {
-    gridDim.x = blocks; blockDim.x = threads;
-    for (blockIdx.x = 0; blockIdx.x < blocks; ++blockIdx.x)
-        for (threadIdx.x = 0; threadIdx.x < threads; ++threadIdx.x)
-            lcml_pass(x, n_examples, n, n_gates, or_start, primes, subs, is_tautology, up, down, weights, out, total);
-}
-"""
+from .host import HOST_AND_CARD, both_backends
 
 
-class HostCupy:
-    """What `lcml.kernels.cuda` uses of cupy, on numpy arrays and a C++ compiler."""
-
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-        self._n_modules = 0
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(np, name)
-
-    def RawModule(self, code: str, options: tuple[str, ...]) -> "HostCupy":  # noqa: N802
-        assert COMPILER is not None
-        self._n_modules += 1
-        source, library = (self._directory / f"{self._n_modules}.{end}" for end in ("cpp", "so"))
-        source.write_text(SHIM + code + LOOP)
-        arguments = ["-O1", "-Wall", "-Werror", "-Wno-unknown-pragmas", "-shared", "-fPIC", *options]
-        subprocess.run([COMPILER, *arguments, "-o", str(library), str(source)], check=True)
-        self._library = ctypes.CDLL(str(library))
-        return self
-
-    def get_function(self, name: str) -> Callable[..., None]:
-        assert name == "lcml_pass"
-        run = self._library.run
-
-        def call(grid: tuple[int], block: tuple[int], values: tuple[Any, ...]) -> None:
-            kinds = {"int64": ctypes.c_longlong, "int32": ctypes.c_int}
-            run(
-                ctypes.c_uint(grid[0]),
-                ctypes.c_uint(block[0]),
-                *(
-                    ctypes.c_void_p(value.ctypes.data)
-                    if isinstance(value, np.ndarray)
-                    else kinds[value.dtype.name](value)
-                    for value in values
-                ),
-            )
-
-        return call
+@pytest.fixture(scope="module", params=HOST_AND_CARD)
+def backend(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return both_backends(request, tmp_path_factory)
 
 
-@pytest.fixture(
-    scope="module",
-    params=[
-        pytest.param(
-            "host", marks=pytest.mark.skipif(COMPILER is None, reason="no C++ compiler (g++, clang++ or c++) is found")
-        ),
-        pytest.param(
-            "cupy",
-            marks=[
-                pytest.mark.gpu,
-                pytest.mark.skipif(not cuda_is_available(), reason="no CUDA device answers"),
-            ],
-        ),
-    ],
-)
-def xp(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    if request.param == "host":
-        return HostCupy(tmp_path_factory.mktemp("cuda"))
-    import cupy
-
-    return cupy
+@pytest.fixture
+def xp(backend: Any) -> Any:
+    return backend.xp
 
 
 def device(xp: Any, values: NDArray[Any]) -> Any:
-    return np.ascontiguousarray(values) if isinstance(xp, HostCupy) else xp.ascontiguousarray(xp.asarray(values))
+    return xp.ascontiguousarray(xp.asarray(values))
 
 
 def host(xp: Any, values: Any) -> NDArray[Any]:
-    return np.asarray(values if isinstance(xp, HostCupy) else xp.asnumpy(values))
+    return np.asarray(xp.asnumpy(values))
 
 
 def structure(xp: Any, circuit: Circuit) -> cuda.Structure:
@@ -171,10 +93,8 @@ def test_threads() -> None:
 
 
 @pytest.mark.parametrize("name", CIRCUITS)
-def test_backend(xp: Any, name: str) -> None:
+def test_backend(xp: Any, backend: Any, name: str) -> None:
     """The methods of CupyBackend; on the host with what stands for cupy."""
-    backend: Any = object.__new__(CupyBackend) if isinstance(xp, HostCupy) else CupyBackend()
-    backend.xp, backend._packed = xp, WeakKeyDictionary()
     circuit = CIRCUITS[name]
     q = examples(circuit.n_variables, 20, seed=5) * 0.98 + 0.01
     expected = reference(circuit, q)
