@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # On a CUDA machine with cupy: the GPU tests, the flow pass beside the memory's bandwidth, then MNIST trained on the
-# card. Under five minutes, without MLflow.
+# card by two recipes, one of a whole circuit and one of windows. Under five minutes, without MLflow.
 # LCML_DATA_DIR names the directory that holds mnist/. Prints one JSON object per measurement.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -10,5 +10,7 @@ out=${OUT:-$(mktemp -d)}
 
 "$python" -m pytest -q -m gpu tests/test_flows.py tests/test_learner.py tests/kernels
 "$python" -m tests.bench.gpu_flows | tee "$out/flows-gpu.json"
-"$python" -m lcml train mnist --backend cupy --max-parameters 164000 --minimum-support 20 \
-    --l2 3e-5 --l2-path 3e-5 --l2-path 1e-5 --no-tracking --json --output "$out/mnist-gpu.lcml" | tee "$out/mnist-gpu.json"
+for recipe in mnist-flat mnist-164k; do
+    "$python" -m lcml train --recipe "$recipe" --backend cupy --time-limit 100 --no-tracking --json \
+        --output "$out/$recipe-gpu.lcml" | tee "$out/$recipe-gpu.json"
+done
