@@ -62,7 +62,7 @@ class FeatureMap:
             return
         values = self._by_passes(examples)
         if fixed:
-            values = self.backend.xp.astype(values * LEVELS + 0.5, out.dtype)
+            values = self.backend.xp.astype(self.backend.xp.clip(values, 0, 1) * LEVELS + 0.5, out.dtype)
         self.backend.put(out, rows, values)
 
     def values(self, examples: Array) -> Array:

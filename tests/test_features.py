@@ -111,6 +111,15 @@ def test_parts_grow_side_by_side(backend: Backend, precision: FeaturePrecision) 
     np.testing.assert_allclose(read(store), expected, rtol=0, atol=tolerance)
 
 
+@pytest.mark.parametrize("backend", [NUMPY, NUMBA], ids=["numpy", "numba"])
+def test_a_feature_that_rounding_puts_above_one_is_kept_as_one(backend: Backend) -> None:
+    circuit = initial_circuit(vtrees.balanced(2))
+    out = np.zeros((1, 1), dtype=np.uint16)
+    feature = FeatureMap(IdentityView(2), circuit, np.array([circuit.n_literals]), backend)  # X0 and X1
+    feature.write(np.full((1, 2), 1.0001, dtype=np.float32), out, np.array([0]), fixed=True)
+    assert out.tolist() == [[LEVELS]]
+
+
 def test_products_with_kept_features() -> None:
     circuit = grown(vtrees.balanced(40), seed=0, rounds=30, per_round=20)
     part = Part.full(IdentityView(40), circuit)

@@ -42,7 +42,7 @@ def product_features(
     n_variables = index.shape[1]
     n_gates, n_wanted = len(slot_start) - 1, len(wanted)
     one = examples.dtype.type(1)
-    half = 0.5 if levels > 1 else 0.0
+    half, most = (0.5, levels) if levels > 1 else (0.0, np.inf)  # rounding can put a sum of flows above 1
     literal = np.zeros((2 * n_inputs + 2, _LANES), examples.dtype)  # inputs, a row of zeros, and their complements
     flow = np.empty((slot_start[-1], _LANES), examples.dtype)
     gate = np.empty(_LANES, examples.dtype)
@@ -108,7 +108,7 @@ def product_features(
                     for lane in range(_LANES):
                         total[w, lane] *= share
                 for lane in range(n_lanes):
-                    out[row, first + lane] = total[w, lane] * levels + half
+                    out[row, first + lane] = min(total[w, lane] * levels + half, most)
 
 
 @njit(nogil=True, inline="always")
