@@ -15,7 +15,7 @@ from tests.serving.running import Running, infer_body
 INFER = "/v2/models/plain/infer"
 
 
-@pytest.mark.parametrize("size", [200_001, 1_000_000])
+@pytest.mark.parametrize("size", [200_001, 800_000])  # up to four times the limit is read before the answer
 def test_a_large_body_is_refused(service: Running, size: int) -> None:
     answer = service.post(INFER, b" " * size)
     assert answer.status == 413
