@@ -56,6 +56,11 @@ class Prepared:
     checkpoint_path: Path
     started: float
 
+    def everything(self) -> EncodedSet:
+        """Training and validation examples together, to learn from."""
+        examples = self.splits.train.joined(self.splits.valid)
+        return _to_learn_from(examples, self.config, self.encoder, self.image_shape, self.backend)
+
 
 def prepare(config: TrainConfig, resumed: Checkpoint | None = None, checkpoint_path: Path | None = None) -> Prepared:
     """Load and encode the data and choose the vtree; a checkpoint resumed (from `checkpoint_path`) brings its own.
@@ -83,8 +88,8 @@ def prepare(config: TrainConfig, resumed: Checkpoint | None = None, checkpoint_p
     shape = check_shape(config.shape or splits.image_shape, len(splits.feature_names), splits.source)
     names, seed = splits.feature_names, config.learn.seed
     encoder = make_encoder(config.encoder, splits.train.features, config.divisor, shape, config.channels, names)
-    examples = mixed(splits.train, seed) if config.learn.solver == "minibatch" else splits.train
-    train, valid = (EncodedSet(encoded(encoder, part.features), part.labels) for part in (examples, splits.valid))
+    train = _to_learn_from(splits.train, config, encoder, shape, backend)
+    valid = EncodedSet(encoded(encoder, splits.valid.features), splits.valid.labels)
     if resumed is None:
 
         def whole() -> Vtree:
@@ -99,11 +104,19 @@ def prepare(config: TrainConfig, resumed: Checkpoint | None = None, checkpoint_p
             f"{splits.source} is not what {checkpoint_path} was learning from: expected data with the fingerprint "
             f"{resumed.fingerprint[:12]}..., found {splits.fingerprint[:12]}...; restore the data or start a new run"
         )
-    if config.augmentation is not None:
-        budget = config.learn.memory_budget
-        bound = backend.memory_budget() if budget is None else budget * 2**20
-        train = distorted(encoder, examples, shape, config.augmentation, seed, bound)
     return Prepared(config, splits, shape, encoder, train, valid, backend, checkpoint, checkpoint_path, started)
+
+
+def _to_learn_from(
+    examples: Examples, config: TrainConfig, encoder: Encoder, shape: Shape | None, backend: Backend
+) -> EncodedSet:
+    """Training examples as the solver takes them: encoded, mixed for mini-batches, with distorted copies."""
+    seed, budget = config.learn.seed, config.learn.memory_budget
+    examples = mixed(examples, seed) if config.learn.solver == "minibatch" else examples
+    if config.augmentation is None:
+        return EncodedSet(encoded(encoder, examples.features), examples.labels)
+    bound = backend.memory_budget() if budget is None else budget * 2**20
+    return distorted(encoder, examples, shape, config.augmentation, seed, bound)
 
 
 def check_shape(shape: Sequence[int] | None, n_features: int, source: str) -> Shape | None:

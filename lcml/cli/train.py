@@ -138,6 +138,10 @@ def train(
         list[float],
         typer.Option(help="Penalty tried at the end, to convergence; repeat the option.", rich_help_panel=_CHOICE),
     ] = _L2_PATH,
+    refit: Annotated[
+        bool,
+        typer.Option(help="Fit what did best once more, to training and validation examples.", rich_help_panel=_CHOICE),
+    ] = _LEARN.refit,
     link: Annotated[
         Link, typer.Option(help="One-vs-rest sigmoid (the paper's) or softmax.", rich_help_panel=_WEIGHTS)
     ] = _LEARN.link,
