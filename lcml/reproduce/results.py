@@ -68,12 +68,18 @@ def load_row(directory: Path, name: str) -> RowResult | None:
 
 def check_same(found: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     """SettingsError where what is at `found` was made with settings `before` that differ from those asked for `now`."""
-    for name, value in now.items():
-        if name in before and before[name] != value and name not in _NOT_COMPARED:
-            raise SettingsError(
-                f"{found} was made with {name} {before[name]}, but {value} is asked for; delete it to run the row "
-                "again, or choose another --output"
-            )
+    name = difference(before, now)
+    if name is not None:
+        raise SettingsError(
+            f"{found} was made with {name} {before[name]}, but {now[name]} is asked for; delete it to run the row "
+            "again, or choose another --output"
+        )
+
+
+def difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
+    """A setting of both that decides what a row becomes and differs, None where there is none."""
+    differing = (name for name in now if name in before and before[name] != now[name] and name not in _NOT_COMPARED)
+    return next(differing, None)
 
 
 def _fits(value: Any, hint: Any) -> bool:

@@ -52,16 +52,21 @@ class Cell:
 
 
 def write_tables(directory: Path, tables: Sequence[int], results: Results) -> list[Path]:
-    """Write table-N.md and table-N.json for each of `tables`, and accuracy.png; the paths. Raises OutputError."""
+    """Write table-N.md and table-N.json for each of `tables`; the paths. Raises OutputError."""
     paths = []
     for table in tables:
         lines = table_cells(table, results)
         for suffix, content in ((".md", markdown(table, lines)), (".json", _as_json(table, lines))):
             paths.append(directory / f"table-{table}{suffix}")
             write_atomically(paths[-1], content)
-    paths.append(directory / "accuracy.png")
-    write_atomically(paths[-1], plots.accuracy_by_size(_points(results)))
     return paths
+
+
+def write_picture(directory: Path, results: Results) -> Path:
+    """Write accuracy.png, accuracy against parameters with all training images; its path. Raises OutputError."""
+    path = directory / "accuracy.png"
+    write_atomically(path, plots.accuracy_by_size(_points(results)))
+    return path
 
 
 def table_cells(table: int, results: Results) -> list[list[Cell]]:

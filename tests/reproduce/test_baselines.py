@@ -1,4 +1,5 @@
 import math
+import multiprocessing
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -8,7 +9,9 @@ import pytest
 from sklearn.svm import SVC
 
 from lcml.data import Examples, load_splits
+from lcml.errors import LcmlError
 from lcml.reproduce import Row, Setup, row_settings, run_baseline
+from lcml.reproduce.apart import fit_apart
 from lcml.reproduce.baselines import QUICK, SETTINGS, fit
 from tests.test_training import Recorder
 
@@ -63,6 +66,7 @@ def test_the_test_images_change_nothing_but_their_own_accuracy() -> None:
 def test_a_baseline_is_recorded() -> None:
     tracker, row = Recorder(), Row("digits", 1.0, "logistic-regression")
     result = run_baseline(row, Setup(Path("nowhere")), tracker)
+    assert result is not None
     assert tracker.started == [("digits-100-logistic-regression", None)]
     assert tracker.params == {
         "data": "digits",
@@ -76,3 +80,26 @@ def test_a_baseline_is_recorded() -> None:
     assert (result.n_train, result.n_valid, result.n_test, result.run_id) == (1294, 144, 359, "run-1")
     assert result.settings == row_settings(row, Setup(Path("nowhere")))
     assert result.settings["max_iter"] == 300
+
+
+def test_a_stopped_baseline_is_recorded_as_killed_and_has_no_result() -> None:
+    tracker, row = Recorder(), Row("digits", 1.0, "mlp-5")
+    assert run_baseline(row, Setup(Path("nowhere")), tracker, should_stop=lambda: True) is None
+    assert (tracker.statuses, tracker.points) == (["KILLED"], [])
+    assert not multiprocessing.active_children()
+
+
+def test_a_process_of_its_own_changes_nothing() -> None:
+    apart, here = (run("forest", QUICK["forest"], DIGITS, 3) for run in (fit_apart, fit))
+    assert apart is not None
+    assert replace(apart, seconds=here.seconds) == here
+
+
+def test_a_process_that_dies_is_an_error_or_was_stopped_too(capfd: pytest.CaptureFixture[str]) -> None:
+    asked = iter([False, True])
+    for stops in (lambda: False, lambda: next(asked, True)):
+        try:
+            assert fit_apart("svm", {"kernel": "none such"}, DIGITS, 0, stops) is None
+        except LcmlError as error:
+            assert "svm: the process that fitted it ended with exit code 1 and without a result" in str(error)
+    assert "none such" in capfd.readouterr().err
