@@ -17,7 +17,8 @@ _NOT_COMPARED = ("backend", "memory_budget")
 
 @dataclass(frozen=True)
 class RowResult:
-    """A row that has been run. settings: all that decided it; accuracies: shares of 1; seconds: of the fit;
+    """A row that has been run. settings: all that decided it; accuracies: shares of 1; n_stored: what a baseline
+    without parameters keeps, the numbers of its support vectors or the nodes of its trees; seconds: of the fit;
     n_iterations: of a baseline's solver or a circuit's rounds; converged: whether it ended before its cap; run_id: in
     the tracking store; machine: versions and device."""
 
@@ -29,6 +30,7 @@ class RowResult:
     n_valid: int
     n_test: int
     n_parameters: int | None
+    n_stored: int | None
     valid_accuracy: float
     test_accuracy: float
     n_iterations: int | None

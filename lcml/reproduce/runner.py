@@ -128,6 +128,7 @@ def run_circuit(
     return RowResult(
         **_of_row(row, setup, prepared.splits, prepared.config.settings()),
         n_parameters=outcome.model.n_parameters,
+        n_stored=None,
         valid_accuracy=outcome.valid.accuracy,
         test_accuracy=outcome.test.accuracy,
         n_iterations=outcome.rounds,
@@ -167,6 +168,7 @@ def measure(row: Row, setup: Setup, model: LogisticCircuit) -> RowResult:
     return RowResult(
         **_of_row(row, setup, splits, settings),
         n_parameters=model.n_parameters,
+        n_stored=None,
         valid_accuracy=training["valid_accuracy"],
         test_accuracy=quality(logits, splits.test.labels, len(splits.classes), model.link).accuracy,
         n_iterations=training["rounds"],

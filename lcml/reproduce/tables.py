@@ -25,6 +25,7 @@ _READING = (
     "chosen on these or beforehand."
 )
 _LAYERS = "The layers of the MLPs are those that have the paper's numbers of weights."
+_STORED = "What has no parameters keeps support vectors (numbers) or nodes of trees"
 _QUICK = (
     "**Made with --quick: a small part of the training images and few iterations. Not to be compared with the paper.**"
 )
@@ -100,11 +101,14 @@ def markdown(table: int, lines: Sequence[Sequence[Cell]]) -> str:
         *(f"| {MODELS[cells[0].model].label} | {' | '.join(map(str, cells))} |" for cells in lines),
     ]
     quick = any(cell.result is not None and cell.result.quick for cells in lines for cell in cells)
+    stored = [cell for cells in lines for cell in cells if cell.result is not None and cell.result.n_stored is not None]
+    keeps = ", ".join(f"{cell.result.name} {cell.result.n_stored:,}" for cell in stored if cell.result is not None)
     paragraphs = [
         f"# Table {table}. {_TITLES[table]}",
         *([_QUICK] if quick else []),
         "\n".join(rows),
         f"{_READING} {_LAYERS} {claims.NOTE}",
+        *([f"{_STORED}: {keeps}."] if stored else []),
     ]
     return "\n\n".join(paragraphs) + "\n"
 

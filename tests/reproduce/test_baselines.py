@@ -32,6 +32,8 @@ def test_parameters_are_all_weights_and_biases(key: str, layers: tuple[int, ...]
     fitted = fit(key, {**SETTINGS[key], **QUICK[key]}, DIGITS, 0)
     if layers is None:
         assert fitted.n_parameters is None
+        support = SVC(C=8.0, gamma=0.05).fit(DIGITS.train.features / 255, DIGITS.train.labels).support_
+        assert fitted.n_stored == 64 * len(support)
     else:
         weights = sum(map(math.prod, pairwise(layers)))
         assert fitted.n_parameters == weights + sum(layers[1:])
@@ -47,6 +49,9 @@ def test_a_cap_is_recorded_and_no_noise() -> None:
     assert ended.test_accuracy > 0.9
     forest = fit("forest", QUICK["forest"], DIGITS, 0)
     assert (forest.n_iterations, forest.converged, forest.n_parameters) == (None, True, None)
+    assert forest.n_stored is not None
+    assert forest.n_stored % 2 == 0  # 20 full binary trees, each of an odd number of nodes
+    assert forest.n_stored > 20 * 19  # at least ten leaves each
 
 
 def test_the_accuracies_are_those_of_scikit_learn_on_the_same_division() -> None:

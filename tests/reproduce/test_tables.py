@@ -34,6 +34,7 @@ RESULT = RowResult(
     n_valid=6000,
     n_test=10000,
     n_parameters=162660,
+    n_stored=None,
     valid_accuracy=0.97,
     test_accuracy=0.97618,
     n_iterations=7,
@@ -47,7 +48,7 @@ FLAT = Row("mnist", 1.0, "flat", "mnist-flat")
 SVM = Row("fashion-mnist", 0.1, "svm")
 RESULTS = {
     FLAT: RESULT,
-    SVM: dataclasses.replace(RESULT, name="fashion-10-svm", n_parameters=None, test_accuracy=0.5),
+    SVM: dataclasses.replace(RESULT, name="fashion-10-svm", n_parameters=None, n_stored=78400, test_accuracy=0.5),
 }
 
 
@@ -117,6 +118,7 @@ def test_the_tables_are_written(tmp_path: Path) -> None:
     text = paths[0].read_text()
     assert "quoted from memory" in text
     assert "--quick" not in text
+    assert "nodes of trees: fashion-10-svm 78,400.\n" in paths[2].read_text()
     quick = {FLAT: dataclasses.replace(RESULT, quick=True)}
     assert "Made with --quick" in markdown(1, table_cells(1, quick))
     cells = json.loads(paths[1].read_text())["cells"]
