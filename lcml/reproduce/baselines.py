@@ -39,9 +39,9 @@ _SVM_CACHE_MB = 1000
 
 @dataclass(frozen=True)
 class Fitted:
-    """What came out. n_parameters: None where it is not defined; n_stored: what is kept instead, the numbers of an SVM's
-    support vectors or the nodes of a forest; n_iterations: None where nothing iterates; converged: whether it ended
-    before its cap."""
+    """What came out. n_parameters: None where it is not defined; n_stored: what is kept instead, the numbers of an
+    SVM's support vectors or the nodes of a forest; n_iterations: None where nothing iterates; converged: whether it
+    ended before its cap."""
 
     valid_accuracy: float
     test_accuracy: float
