@@ -161,10 +161,21 @@ def encoded_shape(encoder: Encoder, shape: Shape | None) -> Shape | None:
 def choose_places(
     views: Sequence[ViewSpec], encoder: Encoder, shape: Shape | None, whole: Callable[[], Vtree]
 ) -> tuple[tuple[View, Vtree], ...]:
-    """The view and vtree of every part, in the order of `views`; SettingsError where one does not fit."""
+    """The view and vtree of every part, in the order of `views`; SettingsError where one does not fit, or where two
+    parts would be the same: they would share their weights out, and nothing be gained."""
     names = encoder.channels if isinstance(encoder, ChannelEncoder) else ()
     seen = encoded_shape(encoder, shape)
-    return tuple(place for view in views for place in view.places(seen, names, whole))
+    made = [(spec, place) for spec in views for place in spec.places(seen, names, whole)]
+    first: dict[tuple[bytes | bool, ...], ViewSpec] = {}
+    for spec, (view, vtree) in made:
+        arrays = view.index, view.cell_start, vtree.left, vtree.right, vtree.variable
+        before = first.setdefault((view.root, *(array.tobytes() for array in arrays)), spec)
+        if before is not spec:
+            raise SettingsError(
+                f"view: expected circuits that differ, found {before.text!r} and {spec.text!r}, which read the same in "
+                "the same way; drop one, or shift its vtree (offset=1)"
+            )
+    return tuple(place for _, place in made)
 
 
 def distorted(

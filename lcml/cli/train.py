@@ -79,7 +79,8 @@ def train(
         str | None,
         typer.Option(
             metavar="SPEC",
-            help="Train on distorted copies too: copies=4,shift=1,cross,flip,rotation=10,scale=0.1,shear=5,elastic=1.",
+            help="Train on distorted copies too: copies=4,shift=1,cross,flip,rotation=10,scale=0.1,shear=5,elastic=1. "
+            "Training accuracies are then those of the images and all copies.",
             rich_help_panel=_DATA,
         ),
     ] = None,
