@@ -115,6 +115,12 @@ class Chunk:
         """(n_examples, n_inputs) the encoded examples."""
         return self._examples()
 
+    def of(self, which: NDArray[np.integer]) -> "Chunk":
+        """A copy with the examples numbered so within the chunk."""
+        xp, numbers = self._backend.xp, self._backend.asarray(which)
+        rows, examples = xp.take(self._rows, numbers, axis=1), self._examples
+        return Chunk(rows, self._backend, lambda: xp.take(examples(), numbers, axis=0), fixed=self._fixed)
+
     def values(self) -> Array:
         """(n_rows, n_examples) the features as floats."""
         return self._backend.xp.concat([self._backend.copy(self._floats(block)) for block in self._blocks()], axis=0)

@@ -140,6 +140,17 @@ def test_products_with_kept_features() -> None:
         np.testing.assert_allclose(correlations, signal @ values.T, atol=1e-3)
 
 
+@pytest.mark.parametrize("budget", [None, 0])
+def test_some_examples_of_a_chunk(budget: int | None) -> None:
+    part, q = whole(initial_circuit(vtrees.balanced(5))), examples(5, 20, seed=1)
+    store = FeatureStore([part], q, NUMPY, precision="fixed16", budget=budget)
+    ((features, inputs),) = store.map(
+        lambda _, chunk: (chunk.of(np.array([7, 2])).values(), chunk.of(np.array([7, 2])).examples())
+    )
+    np.testing.assert_array_equal(features, read(store)[:, [7, 2]])
+    np.testing.assert_array_equal(inputs, q[[7, 2]].astype(np.float32))
+
+
 def test_features_leave_memory_when_they_outgrow_the_budget() -> None:
     part = initial_part(IdentityView(4), vtrees.balanced(4))
     q = examples(4, 3000, seed=0)
