@@ -322,6 +322,7 @@ class Learner:
             self.backend,
             precision=self.settings.precision,
             budget=None if budget is None else budget * 2**20,
+            most_features=self._max_features,
         )
 
     def _feature_limit(self) -> int | None:

@@ -59,10 +59,10 @@ class Preconditioner:
         second = bound.weights - objective.l2
         mean = second / total
         diagonal = np.maximum(second - second * mean, 0) + objective.l2
-        diagonal = np.maximum(diagonal, _CURVATURE_FLOOR * diagonal.mean(axis=1, keepdims=True) + _ROUNDING**2 * total)
-        scale = 1 / np.sqrt(diagonal)
+        floor = _CURVATURE_FLOOR * diagonal.mean(axis=1, keepdims=True) + _ROUNDING**2 * total
+        scale, bias_scale = 1 / np.sqrt(np.maximum(diagonal, floor)), 1 / np.sqrt(np.maximum(total, floor)[:, 0])
         directions, stretch = _directions(objective, start, mean, scale, total[:, 0])
-        return cls(objective, mean, scale, 1 / np.sqrt(total[:, 0]), directions, stretch)
+        return cls(objective, mean, scale, bias_scale, directions, stretch)
 
     def step(self, variables: Parameters) -> Parameters:
         """The change of the parameters that a change of the variables makes."""
