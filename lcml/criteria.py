@@ -25,41 +25,25 @@ _FLOOR = np.finfo(np.float64).tiny
 def element_sums(
     xp: Array, criterion: Criterion, flow: Array, feature: Array, residual: Array, curvature: Array
 ) -> list[Array]:
-    """Sums of elements, (1, m) and twice (n_sets, m), of flow and feature (m, n) and signals (n_sets, n)."""
+    """Sums of elements, (1, m) and twice (n_sets, m), of flow and feature (m, n) and signals (n, n_sets)."""
     if criterion == "gain":
-        sums = feature @ residual.T, (feature * feature) @ curvature.T
+        sums = feature @ residual, (feature * feature) @ curvature
     else:
         weighted = flow * feature
-        sums = weighted @ residual.T, (weighted * feature) @ (residual * residual).T
+        sums = weighted @ residual, (weighted * feature) @ (residual * residual)
     return [xp.sum(flow, axis=1)[None, :], *(array.T for array in sums)]
 
 
 def pair_sums(
     xp: Array, criterion: Criterion, phi: Array, new: Array, feature: Array, residual: Array, curvature: Array
 ) -> list[Array]:
-    """Sums of pairs, (1, p) and two or three of (n_sets, p), of phi, its feature `new` and that of its element (p, n)."""
+    """Sums of pairs, (1, p) and two or three of (n_sets, p), of phi, its feature `new` and its element's (p, n)."""
     if criterion == "gain":
-        sums = [new @ residual.T, (new * new) @ curvature.T, (feature * new) @ curvature.T]
+        sums = [new @ residual, (new * new) @ curvature, (feature * new) @ curvature]
     else:
         weighted = phi * feature
-        sums = [weighted @ residual.T, (weighted * feature) @ (residual * residual).T]
+        sums = [weighted @ residual, (weighted * feature) @ (residual * residual)]
     return [xp.sum(phi, axis=1)[None, :], *(array.T for array in sums)]
-
-
-def grid_sums(xp: Array, criterion: Criterion, flow: Array, x: Array, residual: Array, curvature: Array) -> list[Array]:
-    """The sums of elements with flow (m, n), and of all their pairs (.., m * v) with variables x (n, v), where features
-    are flows: in matrix products, without the pairs' features."""
-    first = residual[:, None, :] * flow
-    if criterion == "gain":
-        second = curvature[:, None, :] * (flow * flow)
-        products = [first @ x, second @ (x * x), second @ x]
-    else:
-        derivative, first = first, first * flow
-        second = first * derivative
-        products = [first @ x, second @ x]
-    of_pairs = [(flow @ x)[None, ...], *products]
-    of_elements = [xp.sum(flow, axis=1)[None, :], xp.sum(first, axis=2), xp.sum(second, axis=2)]
-    return [*of_elements, *(xp.reshape(array, (array.shape[0], -1)) for array in of_pairs)]
 
 
 def scores(

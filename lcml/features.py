@@ -39,11 +39,11 @@ LEVELS = 65535
 
 
 class FeatureMap:
-    """Computes the features of one part that belong to `wanted`, numbers of literals and, behind them, elements, and those
-    of `pairs` (2, n_pairs), elements and variables, which an element's split on a variable would give.
+    """Computes the features of one part that belong to `wanted`, numbers of literals and, behind them, elements, and to
+    `pairs` (2, n_pairs), elements and variables: those that splits of the elements on the variables would give.
 
-    They are (n_cells * (n_wanted + n_pairs),) rows, cell by cell. Product circuits go through the backend's kernel where it has
-    one; all others, and other backends, through the passes of `lcml.flows`, position by position.
+    They are (n_cells * (n_wanted + n_pairs),) rows, cell by cell. Product circuits go through the backend's kernel
+    where it has one; all others, and other backends, through the passes of `lcml.flows`, position by position.
     """
 
     def __init__(

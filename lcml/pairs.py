@@ -1,5 +1,4 @@
-"""Pairs (element, variable) of a part, and their sums over examples: in matrix products of all elements and variables of
-a vtree node, or from the features that the pairs alone would give."""
+"""Pairs (element, variable) of a part, and their sums over examples."""
 
 from collections.abc import Iterator
 
@@ -8,7 +7,7 @@ from numpy.typing import NDArray
 
 from lcml.backend import Array, Backend
 from lcml.circuit import Circuit
-from lcml.criteria import N_SUMS, Criterion, element_sums, grid_sums, pair_sums, scores
+from lcml.criteria import N_SUMS, Criterion, element_sums, pair_sums, scores
 from lcml.features import FeatureMap
 from lcml.parts import Part
 
@@ -16,10 +15,6 @@ Pairs = NDArray[np.int64]
 """(2, n_pairs) elements and variables."""
 
 Sums = list[Array]
-
-_FLOW_BYTES = 1 << 27
-"""Flows of so many bytes are computed at a time where nothing is pooled: every weight set then makes more of that size.
-"""
 
 _BLOCK_PAIRS = 512
 """Pairs whose sums are formed at a time: with the examples of a chunk a megabyte, which a cache holds."""
@@ -94,6 +89,8 @@ class PairSums:
     def _some(self, examples: Array, residual: Array, curvature: Array) -> Sums:
         xp, view, criterion = self._backend.xp, self.part.view, self._criterion
         values = xp.reshape(self._map.values(examples), (view.n_cells, -1, examples.shape[0]))
+        signals = self._backend.copy(residual.T), self._backend.copy(curvature.T)
+        x = None if self._is_pooled else self._backend.copy(examples.T)
         by_cell = []
         for cell in range(view.n_cells):
             feature = values[cell, : self._n_elements, :]
@@ -104,70 +101,27 @@ class PairSums:
                 if self._is_pooled:
                     new = values[cell, self._n_elements + block.start : self._n_elements + block.stop, :]
                 else:
-                    new = of_element * xp.take(examples, variable, axis=1).T
+                    new = of_element * xp.take(x, variable, axis=0)
                 phi = new * new if view.root else new
-                by_block.append(pair_sums(xp, criterion, phi, new, of_element, residual, curvature))
+                by_block.append(pair_sums(xp, criterion, phi, new, of_element, *signals))
             pairs = [xp.concat(arrays, axis=1) for arrays in zip(*by_block, strict=True)]
-            by_cell.append([*element_sums(xp, criterion, flow, feature, residual, curvature), *pairs])
+            by_cell.append([*element_sums(xp, criterion, flow, feature, *signals), *pairs])
         return [xp.concat(arrays, axis=0) for arrays in zip(*by_cell, strict=True)]
 
     def best(
         self, totals: Iterator[NDArray[np.float64]], minimum_support: float, l2: float, per_element: int
     ) -> tuple[Pairs, NDArray[np.float64]]:
         """The best pairs of every element, and their scores, from the sums over all examples."""
-        score = _scores(self.part, self._criterion, totals, self._element, minimum_support, l2)[self._which]
-        return _best(self.pairs, score, per_element)
-
-
-class GridSums:
-    """Sums of pairs of a part whose features are flows, of all elements of a vtree node with all variables of its scope
-    at once."""
-
-    def __init__(self, part: Part, backend: Backend, criterion: Criterion, pairs: Pairs) -> None:
-        self.part, self.pairs, self._backend, self._criterion = part, pairs, backend, criterion
-        elements, of_pair = np.unique(pairs[0], return_inverse=True)
-        nodes = part.circuit.or_vtree[part.circuit.elem_or[elements]]
-        order = np.argsort(nodes, kind="stable")
-        groups = np.split(order, np.flatnonzero(np.diff(nodes[order])) + 1)
-        place = np.empty(len(elements), dtype=np.int64)
-        place[order] = np.arange(len(elements))
-        self._map = FeatureMap(part.view, part.circuit, _flows(part, elements[order]), backend)
-        self._groups, self._element, self._columns = [], place[of_pair], np.empty(pairs.shape[1], dtype=np.int64)
-        by_node = np.split(np.argsort(nodes[of_pair], kind="stable"), np.cumsum(np.bincount(nodes[of_pair])))
-        first = column = 0
-        for group in groups:
-            mine = by_node[nodes[group[0]]]
-            variables, which = np.unique(pairs[1, mine], return_inverse=True)
-            self._columns[mine] = column + (self._element[mine] - first) * len(variables) + which
-            self._groups.append((slice(first, first + len(group)), backend.asarray(variables)))
-            first, column = first + len(group), column + len(group) * len(variables)
-
-    def sums(self, examples: Array, residual: Array, curvature: Array) -> Sums:
-        """As those of `PairSums`, of the grid's pairs."""
-        total: Sums = []
-        for some in _blocks(examples.shape[0], _FLOW_BYTES // (4 * self._map.n_rows)):
-            arrays = self._some(examples[some, :], residual[:, some], curvature[:, some])
-            total = [a + b for a, b in zip(total, arrays, strict=True)] if total else arrays
-        return total
-
-    def _some(self, examples: Array, residual: Array, curvature: Array) -> Sums:
-        xp, flows = self._backend.xp, self._map.values(examples)
-        by_group = [
-            grid_sums(xp, self._criterion, flows[rows, :], xp.take(examples, variables, axis=1), residual, curvature)
-            for rows, variables in self._groups
-        ]
-        return [xp.concat(arrays, axis=1) for arrays in zip(*by_group, strict=True)]
-
-    def best(
-        self, totals: Iterator[NDArray[np.float64]], minimum_support: float, l2: float, per_element: int
-    ) -> tuple[Pairs, NDArray[np.float64]]:
-        """As that of `PairSums`."""
-        arrays = [next(totals) for _ in range(N_SUMS[self._criterion])]
-        of_pairs = (array[:, self._columns] for array in arrays[3:])
-        totals = iter([*arrays[:3], *of_pairs])
-        return _best(
-            self.pairs, _scores(self.part, self._criterion, totals, self._element, minimum_support, l2), per_element
-        )
+        sums = [next(totals) for _ in range(N_SUMS[self._criterion])]
+        score = scores(self._criterion, sums[:3], sums[3:], self._element, self.part.view.n_cells, l2)
+        flow, half = sums[0].mean(axis=0)[self._element], sums[3].mean(axis=0)
+        allowed = (np.minimum(half, flow - half) >= minimum_support) & (score > 0)
+        score = np.where(allowed, score, -np.inf)[self._which]
+        order = np.lexsort((-score, self.pairs[0]))
+        order = order[np.isfinite(score[order])]
+        element = self.pairs[0, order]
+        chosen = order[np.arange(len(order)) - np.searchsorted(element, element) < per_element]
+        return self.pairs[:, chosen], score[chosen]
 
 
 def _flows(part: Part, elements: NDArray[np.integer]) -> NDArray[np.integer]:
@@ -177,27 +131,3 @@ def _flows(part: Part, elements: NDArray[np.integer]) -> NDArray[np.integer]:
 
 def _blocks(size: int, most: int) -> list[slice]:
     return [slice(first, min(first + max(1, most), size)) for first in range(0, size, max(1, most))]
-
-
-def _scores(
-    part: Part,
-    criterion: Criterion,
-    totals: Iterator[NDArray[np.float64]],
-    element: NDArray[np.int64],
-    minimum_support: float,
-    l2: float,
-) -> NDArray[np.float64]:
-    """Of every pair; minus infinity where a half has too little flow or nothing is gained."""
-    sums = [next(totals) for _ in range(N_SUMS[criterion])]
-    score = scores(criterion, sums[:3], sums[3:], element, part.view.n_cells, l2)
-    flow, half = sums[0].mean(axis=0)[element], sums[3].mean(axis=0)
-    allowed = (np.minimum(half, flow - half) >= minimum_support) & (score > 0)
-    return np.where(allowed, score, -np.inf)
-
-
-def _best(pairs: Pairs, score: NDArray[np.float64], per_element: int) -> tuple[Pairs, NDArray[np.float64]]:
-    order = np.lexsort((-score, pairs[0]))
-    order = order[np.isfinite(score[order])]
-    element = pairs[0, order]
-    chosen = order[np.arange(len(order)) - np.searchsorted(element, element) < per_element]
-    return pairs[:, chosen], score[chosen]

@@ -31,7 +31,7 @@ from lcml.backend import Array
 from lcml.criteria import Criterion
 from lcml.features import Chunk
 from lcml.objective import Objective
-from lcml.pairs import ElementFlow, GridSums, Pairs, PairSums, free_pairs, is_pooled
+from lcml.pairs import ElementFlow, Pairs, PairSums, free_pairs
 from lcml.parameters import Parameters
 
 __all__ = ["Candidates", "Criterion", "race_splits", "score_splits"]
@@ -68,7 +68,7 @@ def score_splits(
     over the cells of the view); chunks: the chunks of the feature store to read, all by default.
     """
     race = _Race(objective, parameters, criterion, minimum_support, chunks)
-    return race.score(race.every_pair(race.chunks), per_element, race.chunks, is_grid=True)
+    return race.score(race.every_pair(race.chunks), per_element, race.chunks)
 
 
 def race_splits(
@@ -90,7 +90,7 @@ def race_splits(
     few = len(race.chunks) < screen
     some = race.chunks if few else race.chunks[: -(-len(race.chunks) // screen)]
     step = screen if few else 1
-    best = race.score(race.every_pair(some, step), finalists, some, step, is_grid=True)
+    best = race.score(race.every_pair(some, step), finalists, some, step)
     pairs = np.stack([best.element, best.variable])
     return race.score([pairs[:, best.part == part] for part in range(len(race.parts))], per_element, race.chunks)
 
@@ -130,15 +130,13 @@ class _Race:
         pairs = [free_pairs(part.circuit) for part in self.parts]
         return [of_part[:, next(found)[of_part[0]] >= least] if of_part.size else of_part for of_part in pairs]
 
-    def score(
-        self, pairs: list[Pairs], per_element: int, chunks: Sequence[int], step: int = 1, *, is_grid: bool = False
-    ) -> Candidates:
+    def score(self, pairs: list[Pairs], per_element: int, chunks: Sequence[int], step: int = 1) -> Candidates:
         """The best `per_element` of `pairs` of every element by one in `step` examples of `chunks`."""
         share = self.features.share(chunks, step)
         support, l2 = self._minimum_support * share, self._l2 * share
         backend, criterion = self.features.backend, self._criterion
         scorers = [
-            (number, (GridSums if is_grid and not is_pooled(part) else PairSums)(part, backend, criterion, of_part))
+            (number, PairSums(part, backend, criterion, of_part))
             for number, (part, of_part) in enumerate(zip(self.parts, pairs, strict=True))
             if of_part.size
         ]
