@@ -10,15 +10,17 @@ phi_i = f_i x_iv. With residuals r_ik = t_ik - p_ik and curvatures h_ik = p_ik (
               before the split less that within the groups weighted by x_iv and 1 - x_iv, each group by its share of e's
               flow; the split whose groups vary least, summed over classes, is the best of its element
 
-Elements of one vtree node and variables of its scope meet in matrix products over examples; nothing loops over
-examples, elements or variables. Where a view has windows, f_i and phi_i are the pooled features of a cell: flows and
-literals meet window by window, are pooled, square-rooted where the view says so, and only then squared; the scores of
-all cells add up.
+Of a view with windows, f_i and phi_i are the pooled features of a cell: flows and literals meet window by window, are
+pooled, square-rooted where the view says so, and only then squared; the scores of all cells add up. Only the features
+that free pairs (e, v) would give are computed, equal ones once, and none of an element whose flow is too little for two
+halves.
 
 Sums may be estimated from a sample of the examples. Every term r f, r phi, h phi^2, ... of an example lies in [-1, 1],
 so that of n examples drawn at random the mean of each of m such terms is within sqrt(2 log(2 m / delta) / n) of that of
 all examples, for all m at once, with probability 1 - delta (Hoeffding's inequality and a union bound; drawing without
-replacement is no worse). What that costs in gain is measured in docs/benchmarks.md.
+replacement is no worse). The race scores every pair on n / SCREEN examples and the best few of every element again on
+all n: with n / SCREEN the bound holds for what the first stage leaves out; with n it holds for all pairs at once, hence
+for those that are scored again. What the race costs in gain is measured in docs/benchmarks.md.
 """
 
 from collections.abc import Sequence
@@ -36,7 +38,7 @@ from lcml.parameters import Parameters
 
 __all__ = ["Candidates", "Criterion", "race_splits", "score_splits"]
 
-SCREEN = 8
+SCREEN = 4
 """Every pair is scored on one in so many examples of the sample."""
 
 FINALISTS = 4
@@ -115,20 +117,21 @@ class _Race:
             logits = chunk.weighted_sum(weights) + bias
             return objective.residual(logits, examples), objective.curvature(logits, examples)
 
-        can_split = any(part.circuit.n_elements for part in self.parts)
-        found = self.features.map(signals, self.chunks) if can_split else iter(())
-        self._signals = dict(zip(self.chunks, found, strict=False))
+        self._signals = dict(zip(self.chunks, self.features.map(signals, self.chunks), strict=True))
 
     def every_pair(self, chunks: Sequence[int], step: int = 1) -> list[Pairs]:
         """All pairs of elements with flow enough for two halves on those examples."""
-        flows = [ElementFlow(part, self.features.backend) for part in self.parts if part.circuit.n_elements]
-        sums = self.features.sum_examples(
-            lambda _, examples: tuple(flow.sum(examples[::step, :]) for flow in flows), chunks
-        )
-        least = 2 * self._minimum_support * self.features.share(chunks, step)
-        found = (self.features.backend.to_host(flow) for flow in sums)
+        backend = self.features.backend
         pairs = [free_pairs(part.circuit) for part in self.parts]
-        return [of_part[:, next(found)[of_part[0]] >= least] if of_part.size else of_part for of_part in pairs]
+        flows = [ElementFlow(part, backend) for part, found in zip(self.parts, pairs, strict=True) if found.size]
+
+        def sums(_: int, examples: Array) -> tuple[Array, ...]:
+            some = backend.copy(examples[::step, :])
+            return tuple(flow.sum(some) for flow in flows)
+
+        totals = iter([backend.to_host(total) for total in self.features.sum_examples(sums, chunks)])
+        least = 2 * self._minimum_support * self.features.share(chunks, step)
+        return [found[:, next(totals)[found[0]] >= least] if found.size else found for found in pairs]
 
     def score(self, pairs: list[Pairs], per_element: int, chunks: Sequence[int], step: int = 1) -> Candidates:
         """The best `per_element` of `pairs` of every element by one in `step` examples of `chunks`."""
@@ -145,8 +148,9 @@ class _Race:
             return Candidates(nothing, nothing, nothing, np.empty(0))
 
         def sums(chunk: int, examples: Array) -> tuple[Array, ...]:
-            some = (examples[::step, :], *(signal[:, ::step] for signal in self._signals[chunk]))
-            return tuple(array for _, scorer in scorers for array in scorer.sums(*some))
+            some, (residual, curvature) = backend.copy(examples[::step, :]), self._signals[chunk]
+            signals = residual[:, ::step], curvature[:, ::step]
+            return tuple(array for _, scorer in scorers for array in scorer.sums(some, *signals))
 
         totals = iter([backend.to_host(total) for total in self.features.sum_examples(sums, chunks)])
         found = []

@@ -76,9 +76,8 @@ def main() -> None:
         chunks = order[: -(-size // backend.chunk_examples)].tolist()
         for name, scoring in (("one stage", score_splits), ("two stages", race_splits)):
             found, spent = timed(lambda: scoring(objective, theta, minimum_support=support, chunks=chunks))  # noqa: B023
-            print(
-                f"{size:7} examples, {name}: {gain_of(found) / ideal:6.1%} of the gain, {spent / seconds:5.1%} of the time"
-            )
+            gained = gain_of(found) / ideal
+            print(f"{size:7} examples, {name}: {gained:6.1%} of the gain, {spent / seconds:5.1%} of the time")
 
 
 if __name__ == "__main__":
