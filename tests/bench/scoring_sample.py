@@ -3,7 +3,7 @@
     LCML_DATA_DIR=... python -m tests.bench.scoring_sample [--circuit flat|windows] [--train-fraction 0.5]
 
 For growing samples: the share of the gain, as all examples measure it, that the splits chosen by the sample have of the
-gain of those chosen by all; the seconds relative to scoring on all. Circuits of MNIST after some rounds.
+gain of those chosen by all; the processor time relative to scoring on all. Circuits of MNIST after some rounds.
 """
 
 import argparse
@@ -34,8 +34,8 @@ def scores_of(candidates: Candidates) -> dict[tuple[int, int], float]:
 
 
 def timed(function: Callable[[], Candidates]) -> tuple[Candidates, float]:
-    began = time.perf_counter()
-    return function(), time.perf_counter() - began
+    began = time.process_time()
+    return function(), time.process_time() - began
 
 
 def main() -> None:
