@@ -73,6 +73,7 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         patience: int = _DEFAULT.patience,
         l2: float = _DEFAULT.l2,
         l2_path: tuple[float, ...] = _DEFAULT.l2_path,
+        refit: bool = _DEFAULT.refit,
         solver: SolverName = _DEFAULT.solver,
         round_iterations: int = _DEFAULT.round_iterations,
         final_iterations: int = _DEFAULT.final_iterations,
@@ -105,6 +106,7 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         self.patience = patience
         self.l2 = l2
         self.l2_path = l2_path
+        self.refit = refit
         self.solver = solver
         self.round_iterations = round_iterations
         self.final_iterations = final_iterations
@@ -162,20 +164,27 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         shape = check_shape(self.image_shape, features.shape[1], "X")
         names = getattr(self, "feature_names_in_", None)
         encoder = make_encoder(self.encoder, features[rest], self.divisor, shape, self.channels, names)
-        train, valid = (EncodedSet(encoder.encode(features[rows]), codes[rows]) for rows in (rest, aside))
-        weights = None if weights is None else weights[rest]
-        views = [parse_view(text) for text in self.view or ("whole",)]
-        places = choose_places(views, encoder, shape, partial(self._choose_vtree, encoded_shape(encoder, shape), train))
         backend = get_backend(self.backend)
-        if self.augment is not None:
-            augmentation, examples = parse_augment(self.augment), Examples(features[rest], codes[rest])
+
+        def to_learn_from(rows: NDArray[np.intp]) -> EncodedSet:
+            of_rows = None if weights is None else weights[rows]
+            if self.augment is None:
+                return EncodedSet(encoder.encode(features[rows]), codes[rows], of_rows)
+            augmentation, examples = parse_augment(self.augment), Examples(features[rows], codes[rows])
             budget = backend.memory_budget() if self.memory_budget is None else self.memory_budget * 2**20
             train = distorted(encoder, examples, shape, augmentation, self.seed, budget)
-            weights = None if weights is None else np.tile(weights, augmentation.copies + 1)
-        train = dataclasses.replace(train, weights=weights)
+            of_rows = None if of_rows is None else np.tile(of_rows, augmentation.copies + 1)
+            return dataclasses.replace(train, weights=of_rows)
+
+        train, valid = to_learn_from(rest), EncodedSet(encoder.encode(features[aside]), codes[aside])
+        views = [parse_view(text) for text in self.view or ("whole",)]
+        places = choose_places(views, encoder, shape, partial(self._choose_vtree, encoded_shape(encoder, shape), train))
         learner = Learner(places, train, valid, len(self.classes_), settings, backend)
         for _report in (*learner.grow(), *learner.refine()):
             pass
+        if self.refit and len(rest) < len(codes):
+            for _report in learner.refit(to_learn_from(np.arange(len(codes)))):
+                pass
         parts, fitted = learner.best()
         return LogisticCircuit(
             encoder=encoder,

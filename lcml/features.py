@@ -29,7 +29,7 @@ _RUNS = 16
 """Partial sums over chunks; more than the cores of most machines, few enough to add up at no cost."""
 
 _SPARE_ROWS = 1.25
-"""A kept chunk that must grow is given this much more than it needs now."""
+"""A kept chunk that must grow is given this much more than it needs now, as far as features may ever need it."""
 
 _BLOCK_ROWS = 2048
 """Rows that a matrix product reads at once: with the examples of a chunk a few megabytes, which a cache holds."""
@@ -138,6 +138,12 @@ class Chunk:
         """(n_examples, n_inputs) the encoded examples."""
         return self._examples()
 
+    def of(self, which: NDArray[np.integer]) -> "Chunk":
+        """A copy with the examples numbered so within the chunk."""
+        xp, numbers = self._backend.xp, self._backend.asarray(which)
+        rows, examples = xp.take(self._rows, numbers, axis=1), self._examples
+        return Chunk(rows, self._backend, lambda: xp.take(examples(), numbers, axis=0), fixed=self._fixed)
+
     def values(self) -> Array:
         """(n_rows, n_examples) the features as floats."""
         return self._backend.xp.concat([self._backend.copy(self._floats(block)) for block in self._blocks()], axis=0)
@@ -168,8 +174,8 @@ class Chunk:
 class FeatureStore:
     """Features of `parts` for encoded examples (n_examples, n_inputs), by chunks.
 
-    budget: bytes that kept features may take (default: the backend's). Raises DataError where the examples are not in
-    [0, 1] or of the wrong width.
+    budget: bytes that kept features may take (default: the backend's); most_features: the most that the parts may grow
+    to, None if unknown. Raises DataError where the examples are not in [0, 1] or of the wrong width.
     """
 
     def __init__(
@@ -180,6 +186,7 @@ class FeatureStore:
         *,
         precision: FeaturePrecision = "float32",
         budget: int | None = None,
+        most_features: int | None = None,
     ) -> None:
         self.parts, self.backend = tuple(parts), backend
         self.n_examples = len(examples)
@@ -188,6 +195,7 @@ class FeatureStore:
         self._kept_type = np.dtype("uint16" if precision == "fixed16" else precision)
         self.dtype = np.dtype(evaluation_precision(precision))
         self._budget = backend.memory_budget() if budget is None else budget
+        self._most_features = most_features
         self._maps: list[FeatureMap] | None = None
         self._kept: list[Array] | None = None
         for part in self._slices():
@@ -328,7 +336,10 @@ class FeatureStore:
         n_rows = self.n_rows
         if chunk.shape[0] >= n_rows:
             return chunk
-        larger = self.backend.xp.zeros((int(n_rows * _SPARE_ROWS), chunk.shape[1]), dtype=self._kept_type)
+        limits = [int(n_rows * _SPARE_ROWS), self._budget // (self.n_examples * self._kept_type.itemsize)]
+        if self._most_features is not None:
+            limits.append(self._most_features)
+        larger = self.backend.xp.zeros((max(n_rows, min(limits)), chunk.shape[1]), dtype=self._kept_type)
         larger[: chunk.shape[0], :] = chunk
         return larger
 

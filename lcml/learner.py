@@ -191,6 +191,24 @@ class Learner:
                 self.state = dataclasses.replace(self.state, best=best, seconds=self.seconds())
             yield report
 
+    def refit(self, examples: EncodedSet) -> Iterator[RoundReport]:
+        """Fit the best circuit once more, with its penalty, to `examples`: those of training and validation together.
+
+        What validation measured before stands, since these weights have seen its examples.
+        """
+        if self.state is None or self._stopping():
+            return
+        clock, best = _Clock(), self.state.best
+        self._train_set = examples
+        self._open_stores(self.state.history[: best.round])
+        clock.lap("features")
+        solution = self._fit(best.parameters, best.l2, self.settings.final_iterations, best.round)
+        clock.lap("fit")
+        report = self._report("refit", best.round, best.l2, solution, clock, ())
+        best = dataclasses.replace(best, parameters=solution.parameters, train_accuracy=report.train_accuracy)
+        self.state = dataclasses.replace(self.state, best=best, seconds=self.seconds())
+        yield dataclasses.replace(report, valid=best.valid, improved=True)
+
     def _finish_round(
         self,
         history: tuple[tuple[Split, ...], ...],
@@ -287,6 +305,8 @@ class Learner:
 
     def _open_stores(self, history: Sequence[tuple[Split, ...]]) -> None:
         """The features of the parts after `history`, of both sets: grown round by round, to be what they were."""
+        self.__dict__.pop("_train", None)  # memory holds them once
+        self.__dict__.pop("_valid", None)
         self._train, self._valid = self._store(self._train_set), self._store(self._valid_set)
         for splits in history:
             grown = apply_to_parts(self.parts, splits, self.settings.depth)
@@ -302,6 +322,7 @@ class Learner:
             self.backend,
             precision=self.settings.precision,
             budget=None if budget is None else budget * 2**20,
+            most_features=self._max_features,
         )
 
     def _feature_limit(self) -> int | None:

@@ -12,6 +12,7 @@ from lcml.errors import DataError, MissingDependencyError
 
 _DPI = 120
 _MOST_COUNTS = 20  # classes up to which every cell of a confusion matrix is labelled
+_PANEL_POINTS, _LABEL_POINTS = 260.0, 9.0  # heights of what a panel's points span, and of a label
 _DARK = 0.5  # share of a row from which a cell's count is written in white
 
 
@@ -90,19 +91,36 @@ def size_figure(panels: Mapping[str, Sequence[Point]]) -> Any:
     """The matplotlib figure of `accuracy_by_size`: axes per title."""
     figure = _figure(8.0 * len(panels), 5.0)
     for axes, (title, points) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True):
+        span = 100 * float(np.ptp([point.accuracy for point in points])) if points else 0.0
         for measured, label in ((True, "measured"), (False, "claimed")):
             chosen = [point for point in points if point.measured == measured]
             face = {} if measured else {"facecolors": "none"}
             sizes, accuracies = [point.n_parameters for point in chosen], [100 * point.accuracy for point in chosen]
             axes.scatter(sizes, accuracies, label=label, edgecolors="C0" if measured else "C1", **face)
-        for point in points:
-            at = point.n_parameters, 100 * point.accuracy
-            axes.annotate(point.label, at, xytext=(5, -3), textcoords="offset points", fontsize="x-small")
+            for point, rise in zip(chosen, _rises(accuracies, span), strict=True):
+                axes.annotate(
+                    point.label,
+                    (point.n_parameters, 100 * point.accuracy),
+                    xytext=(-6 if measured else 6, rise - 3),
+                    textcoords="offset points",
+                    fontsize="x-small",
+                    horizontalalignment="right" if measured else "left",
+                )
         axes.set(title=title, xlabel="parameters", ylabel="test accuracy in percent", xscale="log")
-        axes.margins(x=0.3)  # room for labels
+        axes.margins(x=0.4)  # room for labels: left of what was measured, right of what is claimed
         axes.grid(alpha=0.3)
-        axes.legend(loc="upper left")
+        axes.legend(loc="center left")
     return figure
+
+
+def _rises(accuracies: Sequence[float], span: float) -> list[float]:
+    """Points (1/72 inch) by which labels must rise so that none is on the one below it; span: of all accuracies."""
+    scale = _PANEL_POINTS / max(span, 1e-9)
+    rises, free = [0.0] * len(accuracies), float("-inf")
+    for i in np.argsort(accuracies, kind="stable").tolist():
+        rises[i] = max(0.0, free - scale * accuracies[i])
+        free = scale * accuracies[i] + rises[i] + _LABEL_POINTS
+    return rises
 
 
 def confusion_figure(counts: ArrayLike, classes: Sequence[int | str]) -> Any:

@@ -56,6 +56,11 @@ class Prepared:
     checkpoint_path: Path
     started: float
 
+    def everything(self) -> EncodedSet:
+        """Training and validation examples together, to learn from."""
+        examples = self.splits.train.joined(self.splits.valid)
+        return _to_learn_from(examples, self.config, self.encoder, self.image_shape, self.backend)
+
 
 def prepare(config: TrainConfig, resumed: Checkpoint | None = None, checkpoint_path: Path | None = None) -> Prepared:
     """Load and encode the data and choose the vtree; a checkpoint resumed (from `checkpoint_path`) brings its own.
@@ -83,8 +88,8 @@ def prepare(config: TrainConfig, resumed: Checkpoint | None = None, checkpoint_p
     shape = check_shape(config.shape or splits.image_shape, len(splits.feature_names), splits.source)
     names, seed = splits.feature_names, config.learn.seed
     encoder = make_encoder(config.encoder, splits.train.features, config.divisor, shape, config.channels, names)
-    examples = mixed(splits.train, seed) if config.learn.solver == "minibatch" else splits.train
-    train, valid = (EncodedSet(encoded(encoder, part.features), part.labels) for part in (examples, splits.valid))
+    train = _to_learn_from(splits.train, config, encoder, shape, backend)
+    valid = EncodedSet(encoded(encoder, splits.valid.features), splits.valid.labels)
     if resumed is None:
 
         def whole() -> Vtree:
@@ -99,11 +104,19 @@ def prepare(config: TrainConfig, resumed: Checkpoint | None = None, checkpoint_p
             f"{splits.source} is not what {checkpoint_path} was learning from: expected data with the fingerprint "
             f"{resumed.fingerprint[:12]}..., found {splits.fingerprint[:12]}...; restore the data or start a new run"
         )
-    if config.augmentation is not None:
-        budget = config.learn.memory_budget
-        bound = backend.memory_budget() if budget is None else budget * 2**20
-        train = distorted(encoder, examples, shape, config.augmentation, seed, bound)
     return Prepared(config, splits, shape, encoder, train, valid, backend, checkpoint, checkpoint_path, started)
+
+
+def _to_learn_from(
+    examples: Examples, config: TrainConfig, encoder: Encoder, shape: Shape | None, backend: Backend
+) -> EncodedSet:
+    """Training examples as the solver takes them: encoded, mixed for mini-batches, with distorted copies."""
+    seed, budget = config.learn.seed, config.learn.memory_budget
+    examples = mixed(examples, seed) if config.learn.solver == "minibatch" else examples
+    if config.augmentation is None:
+        return EncodedSet(encoded(encoder, examples.features), examples.labels)
+    bound = backend.memory_budget() if budget is None else budget * 2**20
+    return distorted(encoder, examples, shape, config.augmentation, seed, bound)
 
 
 def check_shape(shape: Sequence[int] | None, n_features: int, source: str) -> Shape | None:
@@ -148,10 +161,21 @@ def encoded_shape(encoder: Encoder, shape: Shape | None) -> Shape | None:
 def choose_places(
     views: Sequence[ViewSpec], encoder: Encoder, shape: Shape | None, whole: Callable[[], Vtree]
 ) -> tuple[tuple[View, Vtree], ...]:
-    """The view and vtree of every part, in the order of `views`; SettingsError where one does not fit."""
+    """The view and vtree of every part, in the order of `views`; SettingsError where one does not fit, or where two
+    parts would be the same: they would share their weights out, and nothing be gained."""
     names = encoder.channels if isinstance(encoder, ChannelEncoder) else ()
     seen = encoded_shape(encoder, shape)
-    return tuple(place for view in views for place in view.places(seen, names, whole))
+    made = [(spec, place) for spec in views for place in spec.places(seen, names, whole)]
+    first: dict[tuple[bytes | bool, ...], ViewSpec] = {}
+    for spec, (view, vtree) in made:
+        arrays = view.index, view.cell_start, vtree.left, vtree.right, vtree.variable
+        before = first.setdefault((view.root, *(array.tobytes() for array in arrays)), spec)
+        if before is not spec:
+            raise SettingsError(
+                f"view: expected circuits that differ, found {before.text!r} and {spec.text!r}, which read the same in "
+                "the same way; drop one, or shift its vtree (offset=1)"
+            )
+    return tuple(place for _, place in made)
 
 
 def distorted(

@@ -62,7 +62,7 @@ class RoundRecord:
         )
 
     def metrics(self) -> dict[str, float]:
-        """The figures by the names they have in the tracking store; those of the final path begin with refine_."""
+        """The figures by the names they have in the tracking store; after growth they begin with the phase."""
         names = ("n_elements", "n_or_gates", "n_parameters", "n_splits", "train_loss", "train_accuracy")
         values = {
             name: float(getattr(self, name)) for name in (*names, "valid_loss", "valid_accuracy", "valid_f1_macro")
@@ -70,7 +70,7 @@ class RoundRecord:
         values |= {f"seconds_{phase}": seconds for phase, seconds in self.seconds.items()}
         if self.phase == "grow":
             return values
-        return {f"refine_{name}": value for name, value in {**values, "l2": self.l2}.items()}
+        return {f"{self.phase}_{name}": value for name, value in {**values, "l2": self.l2}.items()}
 
 
 SplitLog = Sequence[tuple[ChosenSplit, ...]]

@@ -103,6 +103,13 @@ def select(matrix: Matrix, index: NDArray[np.integer]) -> Matrix:
     return Rows(matrix.matrix, matrix.index[index]) if isinstance(matrix, Rows) else matrix[index]
 
 
+def join(first: Matrix, second: Matrix) -> Matrix:
+    """The rows of both, arrays or rows of one file."""
+    if isinstance(first, Rows):
+        return Rows(first.matrix, np.concatenate([first.index, second.index]))
+    return np.concatenate([first, second])
+
+
 def chunks(matrix: Matrix) -> Iterator[slice]:
     """Slices of rows that are easy on memory."""
     step = max(1, CHUNK_BYTES // (8 * max(1, matrix.shape[1])))

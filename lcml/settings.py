@@ -23,7 +23,8 @@ class LearnSettings:
     score_examples: training examples that scoring reads per round, divided by the cells of the view that has most
     rounds, max_elements, max_parameters, time_limit (seconds): limits, None for none
     metric, patience: what the validation set measures, and how many rounds without improvement end growth
-    l2: penalty while the structure grows; l2_path: penalties tried at the end, refitted to convergence
+    l2: penalty while the structure grows; l2_path: penalties tried at the end, each to convergence
+    refit: whether the circuit and penalty that did best are fitted once more, to training and validation examples
     solver, round_iterations, final_iterations, tolerance: how weights are fitted
     precision, memory_budget (MB for kept features; None: most of what is free), seed
     """
@@ -43,6 +44,7 @@ class LearnSettings:
     patience: int = 3
     l2: float = 1e-4
     l2_path: tuple[float, ...] = (1e-3, 3e-4, 1e-4, 3e-5, 1e-5)
+    refit: bool = False
     solver: SolverName = "lbfgs"
     round_iterations: int = 20
     final_iterations: int = 60

@@ -1,10 +1,10 @@
 """Minimise the objective: L-BFGS on the host, loss and gradient on the device.
 
 Under one-vs-rest the loss is a sum of one convex loss per weight set, which share nothing but the passes over the data:
-every set has its own curvature pairs and its own step, and a pass evaluates the trial points of all of them at once.
-Under the softmax there is one loss. Steps are taken in u = sqrt(d) theta with d a bound of the Hessian's diagonal at
-the start: features that rarely flow get steps as large as their curvature allows. Source of the direction: Nocedal &
-Wright, Numerical Optimization, Algorithm 7.4; steps are halved or less until the loss falls enough (Armijo).
+every set has its own curvature pairs and its own step; a pass evaluates the trial points of all of them at once.
+Under the softmax there is one loss. Steps are taken in the variables of `lcml.preconditioner`, 0 at the start. Source
+of the direction: Nocedal & Wright, Numerical Optimization, Algorithm 7.4; steps are halved or less until the loss falls
+enough (Armijo).
 """
 
 from collections.abc import Callable
@@ -15,9 +15,7 @@ import numpy as np
 from lcml.model import FloatArray
 from lcml.objective import Objective
 from lcml.parameters import Parameters
-
-_CURVATURE_FLOOR = 1e-3
-"""Diagonal entries below this share of the mean are raised to it: a flat direction must not get an endless step."""
+from lcml.preconditioner import Preconditioner
 
 _SUFFICIENT = 1e-4
 """Share of the decrease that the slope promises which a step must reach."""
@@ -60,15 +58,19 @@ def minimise(
 ) -> Solution:
     """Minimise `objective` from `start`; `should_stop` is asked after every pass and ends it with the best so far."""
     n_losses = 1 if objective.link == "softmax" else objective.n_sets
-    diagonal = _by_loss(objective.curvature_bound(start), n_losses)
-    scale = 1 / np.sqrt(np.maximum(diagonal, _CURVATURE_FLOOR * diagonal.mean(axis=1, keepdims=True)))
-
-    def evaluate(points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        losses, gradient = objective.value_and_gradient(_parameters(points * scale, start))
-        return losses, _by_loss(gradient, n_losses) * scale
 
     with objective.features.backend.single_threaded_blas():
-        points = _by_loss(start, n_losses) / scale
+        preconditioner = Preconditioner.at(objective, start)
+
+        def at(points: FloatArray) -> Parameters:
+            step = preconditioner.step(_parameters(points, start))
+            return Parameters(start.weights + step.weights, start.bias + step.bias)
+
+        def evaluate(points: FloatArray) -> tuple[FloatArray, FloatArray]:
+            losses, gradient = objective.value_and_gradient(at(points))
+            return losses, _by_loss(preconditioner.slope(gradient), n_losses)
+
+        points = np.zeros_like(_by_loss(start, n_losses))
         losses, slopes = evaluate(points)
         descents = [_Descent(*values, settings) for values in zip(points, losses, slopes, strict=True)]
         while any(descent.is_open for descent in descents):
@@ -77,7 +79,7 @@ def minimise(
                 descent.move(loss, slope)
             if should_stop():
                 break
-    solution = _parameters(np.stack([descent.point for descent in descents]) * scale, start)
+        solution = at(np.stack([descent.point for descent in descents]))
     return Solution(
         solution,
         float(sum(descent.loss for descent in descents)),

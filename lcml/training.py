@@ -116,6 +116,9 @@ class _Run:
                 self._save_checkpoint()
         for step, report in enumerate(self.learner.refine()):
             self._record(report, step, on_round)
+        if self.prepared.config.learn.refit:
+            for report in self.learner.refit(self.prepared.everything()):
+                self._record(report, report.round, on_round)
         self._learned = monotonic()
 
     def conclude(self, stopped: bool) -> Outcome:

@@ -118,6 +118,25 @@ def test_weights_count() -> None:
     np.testing.assert_allclose(classifier.predict_proba(x)[:, 1], 0.75, atol=1e-3)
 
 
+def test_a_refit_uses_what_was_set_aside() -> None:
+    """The same weights as those of a classifier that sets nothing aside: both are at the optimum."""
+    x, y = load_iris(return_X_y=True)
+    weight = 1.0 + np.arange(len(y)) % 2
+    settings: dict[str, Any] = {
+        "rounds": 0,
+        "l2": 1e-2,
+        "l2_path": (1e-2,),
+        "final_iterations": 500,
+        "precision": "float64",
+    }
+    settings |= {"encoder": "divide", "divisor": 8.0, "vtree": "balanced", "backend": "numpy"}
+    apart = LogisticCircuitClassifier(**settings).fit(x, y, sample_weight=weight)
+    refitted = LogisticCircuitClassifier(**settings, refit=True).fit(x, y, sample_weight=weight)
+    every = LogisticCircuitClassifier(**settings, valid_fraction=0).fit(x, y, sample_weight=weight)
+    np.testing.assert_allclose(refitted.predict_proba(x), every.predict_proba(x), atol=1e-4)
+    assert np.abs(apart.predict_proba(x) - every.predict_proba(x)).max() > 1e-3
+
+
 def iris() -> tuple[NDArray[Any], NDArray[Any]]:
     x, y = load_iris(return_X_y=True)
     return x, y

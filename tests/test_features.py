@@ -1,6 +1,7 @@
 """Kept, grown and recomputed features are the same numbers: pooled flows, whatever computes and keeps them."""
 
 import itertools
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -140,6 +141,17 @@ def test_products_with_kept_features() -> None:
         np.testing.assert_allclose(correlations, signal @ values.T, atol=1e-3)
 
 
+@pytest.mark.parametrize("budget", [None, 0])
+def test_some_examples_of_a_chunk(budget: int | None) -> None:
+    part, q = whole(initial_circuit(vtrees.balanced(5))), examples(5, 20, seed=1)
+    store = FeatureStore([part], q, NUMPY, precision="fixed16", budget=budget)
+    ((features, inputs),) = store.map(
+        lambda _, chunk: (chunk.of(np.array([7, 2])).values(), chunk.of(np.array([7, 2])).examples())
+    )
+    np.testing.assert_array_equal(features, read(store)[:, [7, 2]])
+    np.testing.assert_array_equal(inputs, q[[7, 2]].astype(np.float32))
+
+
 def test_features_leave_memory_when_they_outgrow_the_budget() -> None:
     part = initial_part(IdentityView(4), vtrees.balanced(4))
     q = examples(4, 3000, seed=0)
@@ -153,6 +165,28 @@ def test_features_leave_memory_when_they_outgrow_the_budget() -> None:
     assert after[0].part.n_features > part.n_features
     assert not store.is_kept
     np.testing.assert_allclose(read(store)[:, :5], by_hand(after[0].part, q[:5]), atol=1e-12)
+
+
+@pytest.mark.parametrize("limit", ["most_features", "budget"])
+def test_growing_takes_no_memory_that_is_never_needed(limit: str) -> None:
+    part = initial_part(IdentityView(64), vtrees.balanced(64))
+    after = apply_to_parts([part], splits_of(part, 0, 64))[0]
+    q, n_bytes = np.full((40 * NUMPY.chunk_examples, 64), 0.5, dtype=np.float32), 4 * 40 * NUMPY.chunk_examples
+    most = after.part.n_features + 3
+    most_features, budget = (most, None) if limit == "most_features" else (None, most * n_bytes)
+    FeatureStore([part], q[:1], NUMBA).grow([after])  # what is compiled once is not to be counted
+    tracemalloc.start()
+    try:
+        store = FeatureStore([part], q, NUMBA, most_features=most_features, budget=budget)
+        tracemalloc.reset_peak()
+        store.grow([after])
+        held, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert store.is_kept
+    assert most < 1.2 * after.part.n_features  # without the limit there would be room for a quarter more
+    assert after.part.n_features * n_bytes < held < 1.02 * most * n_bytes
+    assert peak < 1.3 * held  # an old chunk is given up as soon as it is copied
 
 
 def test_a_circuit_that_excludes_worlds_is_kept_too() -> None:

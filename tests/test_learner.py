@@ -123,6 +123,27 @@ def test_limits_on_elements_parameters_and_rounds() -> None:
     assert len(list(learner(dataclasses.replace(SETTINGS, rounds=0)).grow())) == 1
 
 
+def test_a_refit_is_the_optimum_over_training_and_validation_examples() -> None:
+    """Against a fit from zero of a learner that trains on both from the start."""
+    settings = dataclasses.replace(
+        SETTINGS, rounds=0, l2=1e-2, l2_path=(1e-2,), final_iterations=500, precision="float64"
+    )
+    fresh = learner(settings)
+    before = finished(fresh).best
+    both = EncodedSet(np.concatenate([TRAIN.values, VALID.values]), np.concatenate([TRAIN.labels, VALID.labels]))
+    (report,) = fresh.refit(both)
+    assert fresh.state is not None
+    after = fresh.state.best
+    assert (report.phase, report.l2, report.valid) == ("refit", 1e-2, before.valid)
+    assert (after.round, after.valid) == (before.round, before.valid)
+    assert after.train_accuracy == report.train_accuracy
+
+    whole_set = Learner(whole(vtrees.grid(3, 3)), both, VALID, 3, settings, NUMPY)
+    expected = finished(whole_set).best.parameters.flat()
+    np.testing.assert_allclose(after.parameters.flat(), expected, atol=2e-4)
+    assert np.abs(before.parameters.flat() - expected).max() > 0.01
+
+
 def test_limits_below_the_initial_circuit_are_refused() -> None:
     with pytest.raises(SettingsError, match=r"the initial circuits have .* parameters, more than max_parameters 30"):
         learner(dataclasses.replace(SETTINGS, max_parameters=30))

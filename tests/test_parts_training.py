@@ -154,6 +154,9 @@ def test_a_table_of_samples_is_a_sequence() -> None:
             "image_shape: expected sizes whose product is 64, .* of scikit-learn's digits, found 9x7",
         ),
         ({"view": ("window=9",)}, "view 'window=9': window of 9 rows on an image of 8"),
+        ({"view": ("window=3,root", "window=3", "window=3x3,grid=1")}, "found 'window=3' and 'window=3x3,grid=1'"),
+        ({"view": ("whole", "whole")}, "found 'whole' and 'whole', which read the same in the same way; drop one"),
+        ({"view": ("window=3,apart", "window=3,channels=0")}, "found 'window=3,apart' and 'window=3,channels=0'"),
         ({"augment": "copies=1,shift=8"}, "shift: expected less than the 8 pixels"),
     ],
 )

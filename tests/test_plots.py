@@ -87,7 +87,7 @@ def test_accuracy_by_size_draws_what_was_measured_and_what_is_claimed() -> None:
     np.testing.assert_array_equal(measured.get_offsets(), [[10, 90], [20, 50]])
     np.testing.assert_array_equal(claimed.get_offsets(), [[1000, 95]])
     assert (one.get_title(), one.get_xscale(), len(claimed.get_facecolors())) == ("one", "log", 0)
-    assert [text.get_text() for text in one.texts] == ["a", "b", "c"]
+    assert [text.get_text() for text in one.texts] == ["a", "c", "b"]
     assert (two.get_title(), len(two.texts)) == ("two", 1)
     assert size(accuracy_by_size(panels)) == (1920, 600)
 

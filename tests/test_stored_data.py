@@ -15,7 +15,7 @@ from lcml.data import UNLABELLED, DataSplits, load_examples, load_splits
 from lcml.errors import DataError, FormatError, OutputError
 from lcml.preparation import mixed
 from lcml.rows import Rows
-from tests.test_data import write_idx_set
+from tests.data.files import write_idx_set
 
 FEATURES = np.random.default_rng(0).normal(size=(300, 4)).astype(np.float32)
 LABELS = np.arange(300) // 100

@@ -194,6 +194,33 @@ def test_a_run_that_dies_is_closed_and_can_go_on(error: type[BaseException], sta
     assert tracker.started == [(checkpoint.stem, "run-1")]
 
 
+def test_a_refit_reads_training_and_validation_examples_and_copies_of_both() -> None:
+    learn = replace(CONFIG.learn, refit=True)
+    config = replace(CONFIG, augment="copies=2,shift=1", learn=learn, output=CONFIG.output)
+    prepared = prepare(config)
+    everything = prepared.everything()
+    n_train, n_valid = 1294, 144
+    assert len(everything.values) == len(everything.labels) == 3 * (n_train + n_valid)
+    first = everything.values[:n_train], everything.values[n_train : n_train + n_valid]
+    np.testing.assert_array_equal(first[0], prepared.train.values[:n_train])
+    np.testing.assert_array_equal(first[1], prepared.valid.values)
+    np.testing.assert_array_equal(everything.labels[n_train : n_train + n_valid], prepared.valid.labels)
+
+    tracker, records = Recorder(), list[RoundRecord]()
+    outcome, _ = trained(replace(CONFIG, learn=learn), tracker=tracker, on_round=records.append)
+    plain, _ = trained()
+    assert [record.phase for record in records][-3:] == ["refine", "refine", "refit"]
+    assert outcome.valid == plain.valid
+    (refitted,) = [values for _, values in tracker.points if "refit_l2" in values]
+    assert refitted["refit_train_accuracy"] == outcome.train_accuracy
+    x, labels = (
+        np.concatenate([getattr(part, name) for part in (prepared.splits.train, prepared.splits.valid)])
+        for name in ("features", "labels")
+    )
+    assert np.mean(outcome.model.predict(x) == labels) == pytest.approx(outcome.train_accuracy, abs=1e-3)
+    assert weights(outcome.model) != weights(plain.model)
+
+
 def test_the_record_of_a_run() -> None:
     tracker, records = Recorder(), list[RoundRecord]()
     outcome, checkpoint = trained(tracker=tracker, on_round=records.append)

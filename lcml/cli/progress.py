@@ -61,7 +61,8 @@ class TrainProgress(AbstractContextManager["TrainProgress"]):
     def round(self, record: "RoundRecord") -> None:
         """A round, or a step of the final path, has ended."""
         self._n_refined += record.phase == "refine"
-        name = f"round {record.round}" if record.phase == "grow" else f"refit {self._n_refined}/{self._n_penalties}"
+        at_penalty = f"penalty {self._n_refined}/{self._n_penalties}"
+        name = {"grow": f"round {record.round}", "refine": at_penalty}.get(record.phase, record.phase)
         words = "elements", "parameters", "validation accuracy"
         if self._bars is not None and self._console.width < _WIDE:
             words = "el.", "par.", "valid"
@@ -73,11 +74,12 @@ class TrainProgress(AbstractContextManager["TrainProgress"]):
         if self._bars is not None:
             task = self._bars.tasks[-1].id
             self._bars.update(task, description=name, total=1, completed=1, figures=figures)
-            refit = record.phase == "refine"
-            if self._n_refined < self._n_penalties:
-                following = f"refit {self._n_refined + 1}/{self._n_penalties}" if refit else f"round {record.round + 1}"
-                iterations = self._settings.final_iterations if refit else self._settings.round_iterations
-                self._begin(following, iterations, left)
+            if record.phase == "grow":
+                self._begin(f"round {record.round + 1}", self._settings.round_iterations, left)
+            elif self._n_refined < self._n_penalties:
+                self._begin(f"penalty {self._n_refined + 1}/{self._n_penalties}", self._settings.final_iterations, left)
+            elif self._settings.refit and record.phase == "refine":
+                self._begin("refit", self._settings.final_iterations, left)
         elif not self._quiet:
             self.say(f"{name}: {figures}, {left}")
 
@@ -98,7 +100,8 @@ class TrainProgress(AbstractContextManager["TrainProgress"]):
         """How long the rest takes at most, if rounds take as long as this one."""
         settings, seconds = self._settings, sum(record.seconds.values())
         self._elapsed += seconds
-        iterations = (self._n_penalties - self._n_refined) * settings.final_iterations
+        n_fits = self._n_penalties - self._n_refined + (settings.refit and record.phase != "refit")
+        iterations = n_fits * settings.final_iterations
         left = iterations * record.seconds.get("fit", 0.0) / max(record.n_iterations, 1)
         if record.phase == "grow":
             left += self._rounds_left(record) * seconds

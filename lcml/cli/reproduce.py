@@ -17,7 +17,22 @@ def reproduce(
     row: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME", help="Run only this row, such as mnist-100-flat; repeat the option.", show_default=False
+            metavar="NAME",
+            help="Run only this row, or rows, such as mnist-100-flat or 'mnist-*'; repeat the option.",
+            show_default=False,
+        ),
+    ] = None,
+    skip: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="Do not run this row, or rows, such as '*-svm'; repeat the option.", show_default=False
+        ),
+    ] = None,
+    models: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIR",
+            help="Take circuits from DIR/RECIPE.lcml that were trained with a row's settings, and only measure them.",
         ),
     ] = None,
     quick: Annotated[
@@ -39,7 +54,8 @@ def reproduce(
     """Run the paper's experiments and write its tables beside its claims: circuits and scikit-learn's models.
 
     What is in DIR already is not run again, and an interrupted training goes on, so the same command ends what was
-    stopped. Test images are read for the final accuracy of a row and for nothing else.
+    stopped. Quick rows run first, and the tables are written after each. Test images are read for the final accuracy
+    of a row and for nothing else.
     """
     from pathlib import Path
 
@@ -50,9 +66,12 @@ def reproduce(
     if no_tracking and tracking_uri is not None:
         raise SettingsError("no_tracking and tracking_uri contradict each other; leave one out")
     directory = Path(output or ("reproduction-quick" if quick else "reproduction"))
-    setup = Setup(directory, quick, data_dir, backend, no_tracking, tracking_uri)
+    setup = Setup(
+        directory, quick, data_dir, backend, no_tracking, tracking_uri, None if models is None else Path(models)
+    )
+    tables = tuple(TABLES) if table is None else (table,)
     try:
-        exit_code = run(setup, tuple(TABLES) if table is None else (table,), row or [], json=json, quiet=quiet)
+        exit_code = run(setup, tables, row or ["*"], skip or [], json=json, quiet=quiet)
     except KeyboardInterrupt:
         exit_code = _INTERRUPTED
     if exit_code:

@@ -3,6 +3,7 @@
 import dataclasses
 import importlib.util
 from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
 
 import typer
 
@@ -18,6 +19,7 @@ from lcml.reproduce import (
     Setup,
     check_same,
     load_row,
+    measure,
     prepare_circuit,
     row_path,
     row_settings,
@@ -25,6 +27,8 @@ from lcml.reproduce import (
     run_baseline,
     run_circuit,
     save_row,
+    trained_model,
+    write_picture,
     write_tables,
 )
 from lcml.tracking import DEFAULT_URI, MlflowTracker, NullTracker, Tracker
@@ -32,32 +36,33 @@ from lcml.tracking.store import import_mlflow
 from lcml.training import make_learner
 
 
-def run(setup: Setup, tables: Sequence[int], wanted: Sequence[str], *, json: bool, quiet: bool) -> int:
-    """Run the rows of `tables` that are not there yet, of these only those `wanted` if any are, and write the tables.
+def run(
+    setup: Setup, tables: Sequence[int], wanted: Sequence[str], skipped: Sequence[str], *, json: bool, quiet: bool
+) -> int:
+    """Run the rows of `tables` that are not there yet, of these only those `wanted` and not `skipped` (names, in which
+    * stands for anything), and write the tables.
 
-    The exit code: 0, or that of the signal by which a training was stopped.
+    The exit code: 0, or that of the signal by which a row was stopped.
     """
     rows = rows_of(tables, recipe_names())
-    unknown = set(wanted) - {row.name for row in rows}
-    if unknown:
-        names = ", ".join(row.name for row in rows)
-        raise SettingsError(f"row: expected one of {names}, found {min(unknown)!r}")
+    chosen = _matching(rows, "row", wanted) - _matching(rows, "skip", skipped)
     _require_packages(setup)
     results = _results_there(rows, setup)
-    missing = [row for row in rows if row not in results and (not wanted or row.name in wanted)]
+    missing = [row for row in rows if row not in results and row in chosen]
+    exit_code = 0
     for number, row in enumerate(missing, start=1):
-        if not quiet:
-            typer.echo(f"{row.name} ({number} of {len(missing)})", err=True)
-        result, exit_code = _run_row(row, setup, quiet=quiet)
-        if result is None:
-            return exit_code
-        save_row(setup.directory, result)
-        results[row] = result
+        result, exit_code = _run_row(row, setup, f"{row.name} ({number} of {len(missing)})", quiet=quiet)
+        if result is not None:
+            save_row(setup.directory, result)
+            results[row] = result
+            write_tables(setup.directory, tables, results)
+            if not quiet:
+                typer.echo(f"{row.name}: test accuracy {result.test_accuracy:.2%}, {result.seconds:.1f} s", err=True)
         if exit_code:
-            return exit_code
-        if not quiet:
-            typer.echo(f"{row.name}: test accuracy {result.test_accuracy:.2%}, {result.seconds:.1f} s", err=True)
-    paths = write_tables(setup.directory, tables, results)
+            break
+    paths = [*write_tables(setup.directory, tables, results), write_picture(setup.directory, results)]
+    if exit_code:
+        return exit_code
     if json:
         print_json(
             {
@@ -71,6 +76,18 @@ def run(setup: Setup, tables: Sequence[int], wanted: Sequence[str], *, json: boo
     return 0
 
 
+def _matching(rows: Sequence[Row], option: str, patterns: Sequence[str]) -> set[Row]:
+    """The rows whose name one of the patterns is; SettingsError for a pattern of none."""
+    found = set()
+    for pattern in patterns:
+        matches = {row for row in rows if fnmatchcase(row.name, pattern)}
+        if not matches:
+            names = ", ".join(row.name for row in rows)
+            raise SettingsError(f"{option}: expected one of {names}, or some of them as in '*-svm'; found {pattern!r}")
+        found |= matches
+    return found
+
+
 def _results_there(rows: Sequence[Row], setup: Setup) -> dict[Row, RowResult]:
     """The rows that have been run; an error, before any other, where one was run otherwise or is damaged."""
     results = {}
@@ -82,10 +99,20 @@ def _results_there(rows: Sequence[Row], setup: Setup) -> dict[Row, RowResult]:
     return results
 
 
-def _run_row(row: Row, setup: Setup, *, quiet: bool) -> tuple[RowResult | None, int]:
-    """The result and 0, or None and an exit code where it was stopped."""
+def _run_row(row: Row, setup: Setup, title: str, *, quiet: bool) -> tuple[RowResult | None, int]:
+    """The result, None where it was stopped, and the exit code: not 0 where a signal came."""
+    say: Callable[[str], None] = (lambda message: None) if quiet else (lambda message: typer.echo(message, err=True))
     if row.recipe is None:
-        return run_baseline(row, setup, _tracker(setup, lambda message: typer.echo(message, err=True))), 0
+        with StopSignals("Stopping; this row begins anew next time.") as signals:
+            say(title)
+            tracker = _tracker(setup, lambda message: typer.echo(message, err=True))
+            return run_baseline(row, setup, tracker, should_stop=lambda: signals.requested), signals.exit_code
+    found = trained_model(row, setup)
+    if found is not None:
+        path, model = found
+        say(f"{title} from {path}")
+        return measure(row, setup, model), 0
+    say(title)
     prepared = prepare_circuit(row, setup)
     state = prepared.checkpoint.state
     first_round = 0 if state is None else state.round + 1

@@ -6,16 +6,17 @@ from types import FrameType, TracebackType
 from typing import Any, Self
 
 _STDERR = 2
-_NOTICE = b"\nStopping after the step at hand, then saving the best model so far (Ctrl-C again: stop at once).\n"
+_NOTICE = "Stopping after the step at hand, then saving the best model so far (Ctrl-C again: stop at once)."
 
 
 class StopSignals:
     """While this context is open, SIGINT and SIGTERM set a flag; a second SIGINT raises KeyboardInterrupt.
 
-    For the main thread.
+    For the main thread. notice: what stderr is told at the first signal.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, notice: str = _NOTICE) -> None:
+        self._notice = f"\n{notice}\n".encode()
         self._received: int | None = None
         self._before: dict[int, Any] = {}
 
@@ -40,6 +41,6 @@ class StopSignals:
     def _receive(self, number: int, frame: FrameType | None) -> None:
         if self._received is None:
             self._received = number
-            os.write(_STDERR, _NOTICE)  # print may be what was interrupted, and cannot be entered twice
+            os.write(_STDERR, self._notice)  # print may be what was interrupted, and cannot be entered twice
         elif number == signal.SIGINT:
             raise KeyboardInterrupt

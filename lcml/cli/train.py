@@ -79,7 +79,8 @@ def train(
         str | None,
         typer.Option(
             metavar="SPEC",
-            help="Train on distorted copies too: copies=4,shift=1,cross,flip,rotation=10,scale=0.1,shear=5,elastic=1.",
+            help="Train on distorted copies too: copies=4,shift=1,cross,flip,rotation=10,scale=0.1,shear=5,elastic=1. "
+            "Training accuracies are then those of the images and all copies.",
             rich_help_panel=_DATA,
         ),
     ] = None,
@@ -138,6 +139,10 @@ def train(
         list[float],
         typer.Option(help="Penalty tried at the end, to convergence; repeat the option.", rich_help_panel=_CHOICE),
     ] = _L2_PATH,
+    refit: Annotated[
+        bool,
+        typer.Option(help="Fit what did best once more, to training and validation examples.", rich_help_panel=_CHOICE),
+    ] = _LEARN.refit,
     link: Annotated[
         Link, typer.Option(help="One-vs-rest sigmoid (the paper's) or softmax.", rich_help_panel=_WEIGHTS)
     ] = _LEARN.link,

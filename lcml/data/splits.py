@@ -12,7 +12,7 @@ from lcml.data.labels import code_labels
 from lcml.data.raw import RawSet
 from lcml.data.stratify import apportion, draw
 from lcml.errors import DataError
-from lcml.rows import Matrix, chunks, select
+from lcml.rows import Matrix, chunks, join, select
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +37,10 @@ class Examples:
     def select(self, rows: NDArray[np.intp]) -> "Examples":
         """Those rows; no copy of features in a file."""
         return Examples(select(self.features, rows), self.labels[rows])
+
+    def joined(self, other: "Examples") -> "Examples":
+        """These and then those of `other`, of the same source."""
+        return Examples(join(self.features, other.features), np.concatenate([self.labels, other.labels]))
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,8 +5,17 @@ Test images are used for nothing but the final accuracy of each row.
 
 from lcml.reproduce.experiments import TABLES, Row, rows_of
 from lcml.reproduce.results import RowResult, check_same, load_row, row_path, save_row
-from lcml.reproduce.runner import EXPERIMENT, Setup, prepare_circuit, row_settings, run_baseline, run_circuit
-from lcml.reproduce.tables import write_tables
+from lcml.reproduce.runner import (
+    EXPERIMENT,
+    Setup,
+    measure,
+    prepare_circuit,
+    row_settings,
+    run_baseline,
+    run_circuit,
+    trained_model,
+)
+from lcml.reproduce.tables import write_picture, write_tables
 
 __all__ = [
     "EXPERIMENT",
@@ -16,6 +25,7 @@ __all__ = [
     "Setup",
     "check_same",
     "load_row",
+    "measure",
     "prepare_circuit",
     "row_path",
     "row_settings",
@@ -23,5 +33,7 @@ __all__ = [
     "run_baseline",
     "run_circuit",
     "save_row",
+    "trained_model",
+    "write_picture",
     "write_tables",
 ]

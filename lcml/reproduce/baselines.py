@@ -39,12 +39,14 @@ _SVM_CACHE_MB = 1000
 
 @dataclass(frozen=True)
 class Fitted:
-    """What came out. n_parameters: None where it is not defined; n_iterations: None where nothing iterates; converged:
-    whether it ended before its cap."""
+    """What came out. n_parameters: None where it is not defined; n_stored: what is kept instead, the numbers of an
+    SVM's support vectors or the nodes of a forest; n_iterations: None where nothing iterates; converged: whether it
+    ended before its cap."""
 
     valid_accuracy: float
     test_accuracy: float
     n_parameters: int | None
+    n_stored: int | None
     n_iterations: int | None
     converged: bool
     seconds: float
@@ -69,6 +71,7 @@ def fit(key: str, settings: Mapping[str, Any], splits: DataSplits, seed: int) ->
         valid_accuracy=valid,
         test_accuracy=test,
         n_parameters=_n_parameters(estimator),
+        n_stored=_n_stored(estimator),
         n_iterations=n_iterations,
         converged=cap is None or n_iterations is None or n_iterations < cap,
         seconds=seconds,
@@ -100,6 +103,12 @@ def _n_parameters(estimator: Any) -> int | None:
             arrays = [*getattr(estimator, weights), *getattr(estimator, biases)]
             return sum(int(np.size(array)) for array in arrays)
     return None
+
+
+def _n_stored(estimator: Any) -> int | None:
+    if hasattr(estimator, "estimators_"):
+        return sum(int(tree.tree_.node_count) for tree in estimator.estimators_)
+    return int(estimator.support_vectors_.size) if hasattr(estimator, "support_vectors_") else None
 
 
 def _scaled(images: NDArray[Any]) -> NDArray[np.float32]:

@@ -17,7 +17,8 @@ _NOT_COMPARED = ("backend", "memory_budget")
 
 @dataclass(frozen=True)
 class RowResult:
-    """A row that has been run. settings: all that decided it; accuracies: shares of 1; seconds: of the fit;
+    """A row that has been run. settings: all that decided it; accuracies: shares of 1; n_stored: what a baseline
+    without parameters keeps, the numbers of its support vectors or the nodes of its trees; seconds: of the fit;
     n_iterations: of a baseline's solver or a circuit's rounds; converged: whether it ended before its cap; run_id: in
     the tracking store; machine: versions and device."""
 
@@ -29,6 +30,7 @@ class RowResult:
     n_valid: int
     n_test: int
     n_parameters: int | None
+    n_stored: int | None
     valid_accuracy: float
     test_accuracy: float
     n_iterations: int | None
@@ -68,12 +70,18 @@ def load_row(directory: Path, name: str) -> RowResult | None:
 
 def check_same(found: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     """SettingsError where what is at `found` was made with settings `before` that differ from those asked for `now`."""
-    for name, value in now.items():
-        if name in before and before[name] != value and name not in _NOT_COMPARED:
-            raise SettingsError(
-                f"{found} was made with {name} {before[name]}, but {value} is asked for; delete it to run the row "
-                "again, or choose another --output"
-            )
+    name = difference(before, now)
+    if name is not None:
+        raise SettingsError(
+            f"{found} was made with {name} {before[name]}, but {now[name]} is asked for; delete it to run the row "
+            "again, or choose another --output"
+        )
+
+
+def difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
+    """A setting of both that decides what a row becomes and differs, None where there is none."""
+    differing = (name for name in now if name in before and before[name] != now[name] and name not in _NOT_COMPARED)
+    return next(differing, None)
 
 
 def _fits(value: Any, hint: Any) -> bool:

@@ -10,17 +10,22 @@ from pathlib import Path
 from typing import Any
 
 import lcml
-from lcml.backend import BackendName
+from lcml.backend import BackendName, evaluation_precision, get_backend
 from lcml.checkpoint import load_checkpoint
 from lcml.config import TrainConfig
 from lcml.data import DataSplits, load_splits
+from lcml.errors import DataError
+from lcml.formats import load_model
 from lcml.learner import Learner
+from lcml.metrics import quality
+from lcml.model import LogisticCircuit
 from lcml.preparation import Prepared, prepare
 from lcml.recipes import recipe_options
 from lcml.records import dataset_record
 from lcml.reproduce import baselines
+from lcml.reproduce.apart import fit_apart
 from lcml.reproduce.experiments import MODELS, Row
-from lcml.reproduce.results import RowResult, check_same
+from lcml.reproduce.results import RowResult, check_same, difference
 from lcml.solver import never
 from lcml.tracking import Status, Tracker
 from lcml.training import OnRound, train
@@ -41,7 +46,8 @@ _QUICK_CIRCUIT = {
 @dataclass(frozen=True)
 class Setup:
     """What all rows share. directory: of all results; quick: small shares and few iterations, to try things out;
-    tracking_uri: None for the default; seed: of data divisions, circuits and baselines."""
+    tracking_uri: None for the default; models: a directory of trained circuits to take; seed: of data divisions,
+    circuits and baselines."""
 
     directory: Path
     quick: bool = False
@@ -49,6 +55,7 @@ class Setup:
     backend: BackendName = "auto"
     no_tracking: bool = False
     tracking_uri: str | None = None
+    models: Path | None = None
     seed: int = 0
 
     def fraction(self, row: Row) -> float:
@@ -121,6 +128,7 @@ def run_circuit(
     return RowResult(
         **_of_row(row, setup, prepared.splits, prepared.config.settings()),
         n_parameters=outcome.model.n_parameters,
+        n_stored=None,
         valid_accuracy=outcome.valid.accuracy,
         test_accuracy=outcome.test.accuracy,
         n_iterations=outcome.rounds,
@@ -131,10 +139,54 @@ def run_circuit(
     )
 
 
-def run_baseline(row: Row, setup: Setup, tracker: Tracker) -> RowResult:
-    """Fit and record the baseline of a row; the run ends FINISHED, KILLED (KeyboardInterrupt) or FAILED."""
-    splits = load_splits(row.data, data_dir=setup.data_dir, train_fraction=setup.fraction(row), seed=setup.seed)
-    settings = row_settings(row, setup)
+def trained_model(row: Row, setup: Setup) -> tuple[Path, LogisticCircuit] | None:
+    """The model of a circuit's row in setup.models, called as the row or its recipe and trained to its end with the
+    row's settings; None where there is none. Raises FormatError for a damaged file."""
+    if setup.models is None or row.recipe is None:
+        return None
+    for path in (setup.models / f"{name}.lcml" for name in (row.name, row.recipe)):
+        if path.exists():
+            model = load_model(path)
+            settings, training = model.provenance.get("settings"), model.provenance.get("training", {})
+            if settings and not training["stopped"] and difference(settings, row_settings(row, setup)) is None:
+                return path, model
+    return None
+
+
+def measure(row: Row, setup: Setup, model: LogisticCircuit) -> RowResult:
+    """The result of a row from its `trained_model`: the test images are measured here, the rest is the model's record.
+
+    Raises DataError where it was trained on other data.
+    """
+    splits, settings = _splits(row, setup), row_settings(row, setup)
+    origin = model.provenance
+    if origin["data"]["fingerprint"] != splits.fingerprint:
+        raise DataError(f"{splits.source} is not what the model of {row.name} was trained on; leave --models out")
+    precision = evaluation_precision(settings["precision"])
+    logits = model.logits(splits.test.features, get_backend(setup.backend), precision)
+    training = origin["training"]
+    return RowResult(
+        **_of_row(row, setup, splits, settings),
+        n_parameters=model.n_parameters,
+        n_stored=None,
+        valid_accuracy=training["valid_accuracy"],
+        test_accuracy=quality(logits, splits.test.labels, len(splits.classes), model.link).accuracy,
+        n_iterations=training["rounds"],
+        converged=training["rounds"] < settings["rounds"],
+        seconds=training["seconds"],
+        run_id=None,
+        machine={name: str(value) for part in ("versions", "machine") for name, value in origin[part].items()},
+    )
+
+
+def run_baseline(
+    row: Row, setup: Setup, tracker: Tracker, *, should_stop: Callable[[], bool] = never
+) -> RowResult | None:
+    """Fit and record the baseline of a row, None where it was stopped.
+
+    The run ends FINISHED, KILLED (stopped, or KeyboardInterrupt) or FAILED.
+    """
+    splits, settings = _splits(row, setup), row_settings(row, setup)
     status: Status = "FAILED"
     tracker.start(
         row.name,
@@ -143,7 +195,10 @@ def run_baseline(row: Row, setup: Setup, tracker: Tracker) -> RowResult:
         dataset_record(splits),
     )
     try:
-        fitted = baselines.fit(row.model, _arguments(row, setup), splits, setup.seed)
+        fitted = fit_apart(row.model, _arguments(row, setup), splits, setup.seed, should_stop)
+        if fitted is None:
+            status = "KILLED"
+            return None
         figures = {name: value for name, value in dataclasses.asdict(fitted).items() if value is not None}
         tracker.metrics({name: float(value) for name, value in figures.items()}, 0)
         status = "FINISHED"
@@ -158,6 +213,10 @@ def run_baseline(row: Row, setup: Setup, tracker: Tracker) -> RowResult:
         run_id=tracker.run_id,
         machine=_machine() | {"scikit-learn": version("scikit-learn")},
     )
+
+
+def _splits(row: Row, setup: Setup) -> DataSplits:
+    return load_splits(row.data, data_dir=setup.data_dir, train_fraction=setup.fraction(row), seed=setup.seed)
 
 
 def _arguments(row: Row, setup: Setup) -> dict[str, Any]:

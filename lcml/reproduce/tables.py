@@ -25,6 +25,7 @@ _READING = (
     "chosen on these or beforehand."
 )
 _LAYERS = "The layers of the MLPs are those that have the paper's numbers of weights."
+_STORED = "What has no parameters keeps support vectors (numbers) or nodes of trees"
 _QUICK = (
     "**Made with --quick: a small part of the training images and few iterations. Not to be compared with the paper.**"
 )
@@ -52,16 +53,21 @@ class Cell:
 
 
 def write_tables(directory: Path, tables: Sequence[int], results: Results) -> list[Path]:
-    """Write table-N.md and table-N.json for each of `tables`, and accuracy.png; the paths. Raises OutputError."""
+    """Write table-N.md and table-N.json for each of `tables`; the paths. Raises OutputError."""
     paths = []
     for table in tables:
         lines = table_cells(table, results)
         for suffix, content in ((".md", markdown(table, lines)), (".json", _as_json(table, lines))):
             paths.append(directory / f"table-{table}{suffix}")
             write_atomically(paths[-1], content)
-    paths.append(directory / "accuracy.png")
-    write_atomically(paths[-1], plots.accuracy_by_size(_points(results)))
     return paths
+
+
+def write_picture(directory: Path, results: Results) -> Path:
+    """Write accuracy.png, accuracy against parameters with all training images; its path. Raises OutputError."""
+    path = directory / "accuracy.png"
+    write_atomically(path, plots.accuracy_by_size(_points(results)))
+    return path
 
 
 def table_cells(table: int, results: Results) -> list[list[Cell]]:
@@ -95,11 +101,14 @@ def markdown(table: int, lines: Sequence[Sequence[Cell]]) -> str:
         *(f"| {MODELS[cells[0].model].label} | {' | '.join(map(str, cells))} |" for cells in lines),
     ]
     quick = any(cell.result is not None and cell.result.quick for cells in lines for cell in cells)
+    stored = [cell for cells in lines for cell in cells if cell.result is not None and cell.result.n_stored is not None]
+    keeps = ", ".join(f"{cell.result.name} {cell.result.n_stored:,}" for cell in stored if cell.result is not None)
     paragraphs = [
         f"# Table {table}. {_TITLES[table]}",
         *([_QUICK] if quick else []),
         "\n".join(rows),
         f"{_READING} {_LAYERS} {claims.NOTE}",
+        *([f"{_STORED}: {keeps}."] if stored else []),
     ]
     return "\n\n".join(paragraphs) + "\n"
 

@@ -10,7 +10,7 @@ import argparse
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,22 +37,28 @@ MOST_PASSES = 320
 
 
 class Enough(Exception):  # noqa: N818  # no error
-    """A solver has had MOST_PASSES."""
+    """A solver has had MOST_PASSES or has reached its goal."""
 
 
 class Counted(Objective):
-    """An objective that keeps when, and after how many passes, every loss was reached."""
+    """An objective that keeps when, and after how many passes, every loss was reached; `goal` ends it."""
 
-    def start(self) -> "Counted":
-        self.began, self.passes, self.trace = time.perf_counter(), 0, list[tuple[float, int, float]]()
+    goal = -np.inf
+
+    def start(self) -> Self:
+        self.began, self.passes, self.trace = time.perf_counter(), 0.0, list[tuple[float, float, float]]()
         return self
 
+    def spent(self) -> float:
+        """Seconds since the start."""
+        return time.perf_counter() - self.began
+
     def value_and_gradient(self, parameters: Parameters, chunks: Any = None) -> tuple[NDArray[np.float64], Parameters]:
-        if self.passes >= MOST_PASSES:
+        if self.passes >= MOST_PASSES or (self.trace and self.trace[-1][2] <= self.goal):
             raise Enough
         value = super().value_and_gradient(parameters, chunks)
         self.passes += 1
-        self.trace.append((time.perf_counter() - self.began, self.passes, float(value[0].sum())))
+        self.trace.append((self.spent(), self.passes, float(value[0].sum())))
         return value
 
     def curvature_bound(self, parameters: Parameters) -> Parameters:
@@ -114,7 +120,7 @@ def main() -> None:
         cells = []
         for share in SHARES:
             reached = next(((t, n) for t, n, loss in objective.trace if loss <= best * (1 + share)), None)
-            cells.append("not reached" if reached is None else f"{reached[0]:6.1f} s {reached[1]:4d} passes")
+            cells.append("not reached" if reached is None else f"{reached[0]:6.1f} s {reached[1]:4.0f} passes")
         print(f"{name:28}" + " | ".join(cells), flush=True)
 
     features = np.concatenate(list(store.map(lambda _, chunk: chunk.values().T)))

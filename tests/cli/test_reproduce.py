@@ -48,9 +48,9 @@ def invoke(directory: Path, images: Path, *arguments: str) -> Result:
     return CliRunner().invoke(app, ["reproduce", *options, *arguments])
 
 
-def start(directory: Path, arguments: Sequence[str]) -> subprocess.Popen[str]:
+def start(directory: Path, arguments: Sequence[str], *, quick: bool = True) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-W", "error", "-m", "lcml", "reproduce", "--quick", *arguments],
+        [sys.executable, "-W", "error", "-m", "lcml", "reproduce", *["--quick"] * quick, *arguments],
         cwd=directory,
         env=os.environ | {"OPENBLAS_NUM_THREADS": "1", "COLUMNS": "200"},
         stdout=subprocess.PIPE,
@@ -117,7 +117,8 @@ def test_what_cannot_be_used_is_refused_before_anything_is_run(
     not_quick = ["reproduce", "--no-tracking", "--data-dir", str(images), "-o", str(first[0])]
     for result, message in (
         (invoke(directory, images), f"{path}: is no row of lcml reproduce"),
-        (invoke(directory, images, "--row", "mnist-100-cnn"), "found 'mnist-100-cnn'"),
+        (invoke(directory, images, "--row", "mnist-100-cnn"), "row: expected one of"),
+        (invoke(directory, images, "--skip", "*-cnn"), "some of them as in '*-svm'; found '*-cnn'"),
         (invoke(directory, images, "--tracking-uri", "sqlite:///a.db"), "no_tracking and tracking_uri contradict"),
         (CliRunner().invoke(app, not_quick), "was made with train_fraction 0.02, but 1.0 is asked for"),
     ):
@@ -145,6 +146,42 @@ def test_an_interrupted_training_goes_on_to_the_same_row(
     again, whole = row(tmp_path / "out", "fashion-100-flat"), row(first[0], "fashion-100-flat")
     assert {k: v for k, v in again.items() if k != "seconds"} == {k: v for k, v in whole.items() if k != "seconds"}
     assert "logistic circuit, flat" in out
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_baseline_can_be_interrupted(images: Path, tmp_path: Path, number: signal.Signals) -> None:
+    arguments = ["--data-dir", str(images), "--table=1", "--row=mnist-100-mlp-5", "-o", "out"]
+    process = start(tmp_path, arguments, quick=False)  # 50 times 3,600 images
+    assert process.stderr is not None
+    assert process.stderr.readline() == "mnist-100-mlp-5 (1 of 1)\n"
+    process.send_signal(number)
+    out, err = process.communicate()
+    assert (process.returncode, out) == (128 + number, "")
+    assert err.splitlines()[-2:] == [
+        "Stopping; this row begins anew next time.",
+        "Stopped; the same command goes on from here.",
+    ]
+    recorded = find_run("mnist-100-mlp-5", f"sqlite:///{tmp_path}/mlruns/mlflow.db")
+    assert (recorded.status, recorded.metrics) == ("KILLED", {})
+    assert not (tmp_path / "out" / "rows").exists()
+    assert {path.suffix for path in (tmp_path / "out").iterdir()} == {".md", ".json", ".png"}
+
+
+def test_rows_are_chosen_by_pattern_and_models_taken_from_elsewhere(
+    first: tuple[Path, Result], images: Path, tmp_path: Path
+) -> None:
+    options = ["--row", "*-flat*", "--skip", "fashion-*", "--table", "1", "--models", str(first[0] / "models")]
+    result = invoke(tmp_path, images, *options)
+    assert result.exit_code == 0, result.output
+    names = ["mnist-100-flat", "mnist-100-flat-boolean"]
+    assert sorted(path.stem for path in (tmp_path / "rows").iterdir()) == names
+    assert f"mnist-100-flat (1 of 2) from {first[0] / 'models' / 'mnist-100-flat.lcml'}\n" in result.stderr
+    assert not (tmp_path / "checkpoints").exists()
+    for name in names:
+        taken, trained = row(tmp_path, name), row(first[0], name)
+        for key in ("seconds", "machine"):
+            taken.pop(key), trained.pop(key)
+        assert taken == trained
 
 
 @pytest.mark.data

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -345,6 +346,18 @@ def test_a_second_ctrl_c_does_not_ask(capfd: pytest.CaptureFixture[str]) -> None
             os.kill(os.getpid(), signal.SIGINT)
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
     assert "Stopping after the step at hand" in capfd.readouterr().err
+
+
+def test_progress_names_penalties_and_the_refit(capsys: pytest.CaptureFixture[str]) -> None:
+    grown = RoundRecord("grow", 0, 0.1, 1234, 5, 56789, 2, 10, 0.5, 0.9, 0.4, 0.875, 0.7, True, {"fit": 10.0})
+    settings = LearnSettings(rounds=0, l2_path=(0.1, 0.2), round_iterations=20, final_iterations=30, refit=True)
+    with TrainProgress(settings) as progress:
+        for phase in ("grow", "refine", "refine", "refit"):
+            progress.round(replace(grown, phase=phase))
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split(":")[0] for line in lines] == ["round 0", "penalty 1/2", "penalty 2/2", "refit"]
+    # fits of 30 iterations of a second each: three to come, then two, one, none
+    assert [line.split("up to ")[1] for line in lines] == ["1:30 left", "1:00 left", "0:30 left", "0:00 left"]
 
 
 def test_a_terminal_shows_a_bar_per_round(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

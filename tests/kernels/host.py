@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from lcml.backend import CupyBackend, _CupyArrayApi, cuda_is_available
+from lcml.backend import CupyBackend, cuda_is_available
+from lcml.backend.cuda import _CupyArrayApi
 
 COMPILER = next((found for name in ("g++", "clang++", "c++") if (found := shutil.which(name))), None)
 

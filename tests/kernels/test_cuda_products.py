@@ -141,7 +141,7 @@ def test_kept_features_grow(backend: Any, precision: FeaturePrecision) -> None:
 
 def test_learns_what_numpy_learns(backend: Any) -> None:
     q = examples(20, 120, seed=6)
-    labels = ((q[:, 0] + q[:, 6] * q[:, 7] > 0.9) + (q[:, 13] > 0.5)).astype(np.int64)
+    labels = (q[:, 0] + q[:, 6] * q[:, 7] > 0.9).astype(np.int64) + (q[:, 13] > 0.5)
     data = EncodedSet(q, labels), EncodedSet(q[:50], labels[:50])
     pooled = WindowView((1, 4, 5), (2, 3), padding=(1, 0), grid=(2, 1), root=True)
     places: list[tuple[View, Vtree]] = [(IdentityView(20), vtrees.grid(4, 5)), (pooled, window_vtree(pooled))]

@@ -1,4 +1,5 @@
 import math
+import multiprocessing
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -8,7 +9,9 @@ import pytest
 from sklearn.svm import SVC
 
 from lcml.data import Examples, load_splits
+from lcml.errors import LcmlError
 from lcml.reproduce import Row, Setup, row_settings, run_baseline
+from lcml.reproduce.apart import fit_apart
 from lcml.reproduce.baselines import QUICK, SETTINGS, fit
 from tests.test_training import Recorder
 
@@ -29,6 +32,8 @@ def test_parameters_are_all_weights_and_biases(key: str, layers: tuple[int, ...]
     fitted = fit(key, {**SETTINGS[key], **QUICK[key]}, DIGITS, 0)
     if layers is None:
         assert fitted.n_parameters is None
+        support = SVC(C=8.0, gamma=0.05).fit(DIGITS.train.features / 255, DIGITS.train.labels).support_
+        assert fitted.n_stored == 64 * len(support)
     else:
         weights = sum(map(math.prod, pairwise(layers)))
         assert fitted.n_parameters == weights + sum(layers[1:])
@@ -44,6 +49,9 @@ def test_a_cap_is_recorded_and_no_noise() -> None:
     assert ended.test_accuracy > 0.9
     forest = fit("forest", QUICK["forest"], DIGITS, 0)
     assert (forest.n_iterations, forest.converged, forest.n_parameters) == (None, True, None)
+    assert forest.n_stored is not None
+    assert forest.n_stored % 2 == 0  # 20 full binary trees, each of an odd number of nodes
+    assert forest.n_stored > 20 * 19  # at least ten leaves each
 
 
 def test_the_accuracies_are_those_of_scikit_learn_on_the_same_division() -> None:
@@ -63,6 +71,7 @@ def test_the_test_images_change_nothing_but_their_own_accuracy() -> None:
 def test_a_baseline_is_recorded() -> None:
     tracker, row = Recorder(), Row("digits", 1.0, "logistic-regression")
     result = run_baseline(row, Setup(Path("nowhere")), tracker)
+    assert result is not None
     assert tracker.started == [("digits-100-logistic-regression", None)]
     assert tracker.params == {
         "data": "digits",
@@ -76,3 +85,22 @@ def test_a_baseline_is_recorded() -> None:
     assert (result.n_train, result.n_valid, result.n_test, result.run_id) == (1294, 144, 359, "run-1")
     assert result.settings == row_settings(row, Setup(Path("nowhere")))
     assert result.settings["max_iter"] == 300
+
+
+def test_a_stopped_baseline_is_recorded_as_killed_and_has_no_result() -> None:
+    tracker, row = Recorder(), Row("digits", 1.0, "mlp-5")
+    assert run_baseline(row, Setup(Path("nowhere")), tracker, should_stop=lambda: True) is None
+    assert (tracker.statuses, tracker.points) == (["KILLED"], [])
+    assert not multiprocessing.active_children()
+
+
+def test_a_process_of_its_own_changes_nothing() -> None:
+    here, apart = fit("forest", QUICK["forest"], DIGITS, 3), fit_apart("forest", QUICK["forest"], DIGITS, 3)
+    assert apart is not None
+    assert replace(apart, seconds=here.seconds) == here
+
+
+def test_a_process_that_fails_is_an_error(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(LcmlError, match="svm: the process that fitted it ended with exit code 1 and without a result"):
+        fit_apart("svm", {"kernel": "none such"}, DIGITS, 0)
+    assert "none such" in capfd.readouterr().err

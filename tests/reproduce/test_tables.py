@@ -10,7 +10,17 @@ import pytest
 
 from lcml.errors import FormatError, SettingsError
 from lcml.recipes import recipe_names
-from lcml.reproduce import Row, RowResult, check_same, load_row, row_path, rows_of, save_row, write_tables
+from lcml.reproduce import (
+    Row,
+    RowResult,
+    check_same,
+    load_row,
+    row_path,
+    rows_of,
+    save_row,
+    write_picture,
+    write_tables,
+)
 from lcml.reproduce.claims import ACCURACY, PARAMETERS
 from lcml.reproduce.experiments import MODELS
 from lcml.reproduce.tables import markdown, table_cells
@@ -24,6 +34,7 @@ RESULT = RowResult(
     n_valid=6000,
     n_test=10000,
     n_parameters=162660,
+    n_stored=None,
     valid_accuracy=0.97,
     test_accuracy=0.97618,
     n_iterations=7,
@@ -37,18 +48,15 @@ FLAT = Row("mnist", 1.0, "flat", "mnist-flat")
 SVM = Row("fashion-mnist", 0.1, "svm")
 RESULTS = {
     FLAT: RESULT,
-    SVM: dataclasses.replace(RESULT, name="fashion-10-svm", n_parameters=None, test_accuracy=0.5),
+    SVM: dataclasses.replace(RESULT, name="fashion-10-svm", n_parameters=None, n_stored=78400, test_accuracy=0.5),
 }
 
 
 def test_the_rows_of_the_tables() -> None:
     names = [row.name for row in rows_of([1], recipe_names())]
-    models = ["logistic-regression", "forest", "mlp-3", "svm", "mlp-5", "flat-boolean", "flat"]
-    wanted = [f"{data}-100-{model}" for data in ("mnist", "fashion") for model in models]
-    assert [name for name in names if not name.endswith(("-164k", "-best"))] == wanted
-    assert [row.name for row in rows_of([1, 2, 3], [])][5:10] == [
-        *(f"fashion-100-{model}" for model in models[:5]),
-    ]
+    models = ["logistic-regression", "forest", "flat", "flat-boolean", "164k", "mlp-3", "svm", "mlp-5", "best"]
+    assert names == [f"{data}-100-{model}" for model in models for data in ("mnist", "fashion")]
+    assert [row.fraction for row in rows_of([3], [])] == [0.02] * 10 + [0.1] * 10 + [1.0] * 10  # the quick ones first
     assert len({row.name for row in rows_of([1, 2, 3], ["mnist-flat", "fashion-flat", "flat-few"])}) == 3 * 2 * 7
     assert not [row for row in rows_of([2], recipe_names()) if row.model in ("svm", "forest")]
 
@@ -105,11 +113,12 @@ def test_a_table_puts_what_was_measured_beside_what_is_claimed() -> None:
 
 def test_the_tables_are_written(tmp_path: Path) -> None:
     paths = write_tables(tmp_path, [1, 3], RESULTS)
-    assert [path.name for path in paths] == ["table-1.md", "table-1.json", "table-3.md", "table-3.json", "accuracy.png"]
-    assert paths[-1].read_bytes().startswith(b"\x89PNG")
+    assert [path.name for path in paths] == ["table-1.md", "table-1.json", "table-3.md", "table-3.json"]
+    assert write_picture(tmp_path, RESULTS).read_bytes().startswith(b"\x89PNG")
     text = paths[0].read_text()
     assert "quoted from memory" in text
     assert "--quick" not in text
+    assert "nodes of trees: fashion-10-svm 78,400.\n" in paths[2].read_text()
     quick = {FLAT: dataclasses.replace(RESULT, quick=True)}
     assert "Made with --quick" in markdown(1, table_cells(1, quick))
     cells = json.loads(paths[1].read_text())["cells"]

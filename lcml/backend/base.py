@@ -1,0 +1,94 @@
+"""What every backend offers."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from lcml.circuit import Circuit
+
+Array = Any
+"""An array of the backend in use: numpy.ndarray or cupy.ndarray."""
+
+_In = TypeVar("_In")
+_Out = TypeVar("_Out")
+
+BackendName = Literal["auto", "numpy", "numba", "cupy"]
+Precision = Literal["float32", "float64"]
+FeaturePrecision = Literal["fixed16", "float32", "float64"]
+
+
+def evaluation_precision(kept: FeaturePrecision) -> Precision:
+    """What is computed with where features are kept so."""
+    return "float64" if kept == "float64" else "float32"
+
+
+class Backend(ABC):
+    """An array library and the device it computes on."""
+
+    name: str
+    xp: Any
+    device: str
+    chunk_examples: int
+    """Examples per chunk: small enough for a chunk's rows to stay in a CPU's cache, large enough to fill a GPU."""
+
+    working_bytes: int = 1 << 27
+    """Scoring computes flows at all positions of so many bytes at a time."""
+
+    @abstractmethod
+    def asarray(self, values: Any, dtype: Any = None) -> Array:
+        """`values` on this backend's device."""
+
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
+        """An array on this backend's device whose values are not set."""
+        return self.xp.empty(shape, dtype=dtype)
+
+    def copy(self, values: Array) -> Array:
+        """`values` once more, in rows one after the other."""
+        return self.xp.asarray(values, copy=True, order="C")
+
+    def put(self, out: Array, rows: NDArray[np.integer], values: Array) -> None:
+        """out[rows] = values."""
+        out[self.asarray(rows)] = values
+
+    def widen(self, values: Array, scale: float) -> Array:
+        """values * scale as float32; the result may be overwritten by the next call of the same thread."""
+        return self.xp.astype(values, self.xp.float32) * scale
+
+    product_features: Callable[..., None] | None = None
+    """A fused kernel, or None: (view, program, examples, rows, levels, out), see lcml.kernels.products."""
+
+    flows: Callable[["Circuit", Array], tuple[Array, int]] | None = None
+    """A fused kernel, or None: (circuit, examples) to flows (2 n_variables + n_elements, n_examples), NaN where
+    Pr(root) = 0, and the first such example or -1."""
+
+    weighted_flows: Callable[["Circuit", Array, Array], tuple[Array, int]] | None = None
+    """A fused kernel, or None: (circuit, examples, weights) to weights @ flows without the flows, and as `flows`."""
+
+    @abstractmethod
+    def to_host(self, values: Array) -> NDArray[Any]:
+        """`values` as a numpy array."""
+
+    @abstractmethod
+    def segment_sum(self, rows: Array, offsets: Array) -> Array:
+        """Sum consecutive rows: out[s] = rows[offsets[s]] + ... + rows[offsets[s+1] - 1].
+
+        rows (n_rows, width); offsets (n_segments + 1,) strictly increasing from 0 to n_rows: no segment is empty.
+        """
+
+    @abstractmethod
+    def map(self, function: Callable[[_In], _Out], items: Iterable[_In]) -> Iterator[_Out]:
+        """function(item) of every item, in order; on the CPU several at a time."""
+
+    @abstractmethod
+    def single_threaded_blas(self) -> AbstractContextManager[Any]:
+        """A context in which matrix products on the host use one thread: what `map` runs side by side stays side by
+        side."""
+
+    @abstractmethod
+    def memory_budget(self) -> int:
+        """Bytes that cached features may take when the user states no budget."""
