@@ -8,6 +8,7 @@ circuits: after a round of splits only those that are new are computed. Where th
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
+from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
@@ -18,9 +19,9 @@ from lcml.circuit import Circuit
 from lcml.flows import check_probabilities, example_flows, weighted_flows
 from lcml.parts import GrownPart, Part
 from lcml.plan import FlowPlan, compile_plan
-from lcml.products import compile_products
+from lcml.products import NO_PAIRS, compile_products
 from lcml.rows import Matrix
-from lcml.views import EveryPosition, View, pool, windows
+from lcml.views import EveryPosition, View, windows
 
 _Out = TypeVar("_Out")
 
@@ -38,20 +39,30 @@ LEVELS = 65535
 
 
 class FeatureMap:
-    """Computes the features of one part that belong to `wanted`, numbers of literals and, behind them, elements.
+    """Computes the features of one part that belong to `wanted`, numbers of literals and, behind them, elements, and to
+    `pairs` (2, n_pairs), elements and variables: those that splits of the elements on the variables would give.
 
-    They are (n_cells * n_wanted,) rows, cell by cell. Product circuits go through the backend's kernel where it has
-    one; all others, and other backends, through the passes of `lcml.flows`, position by position.
+    They are (n_cells * (n_wanted + n_pairs),) rows, cell by cell. Product circuits go through the backend's kernel
+    where it has one; all others, and other backends, through the passes of `lcml.flows`, position by position.
     """
 
     def __init__(
-        self, view: View | EveryPosition, circuit: Circuit, wanted: NDArray[np.integer], backend: Backend
+        self,
+        view: View | EveryPosition,
+        circuit: Circuit,
+        wanted: NDArray[np.integer],
+        backend: Backend,
+        pairs: NDArray[np.integer] = NO_PAIRS,
     ) -> None:
-        self.view, self.circuit, self.backend, self.n_rows = view, circuit, backend, view.n_cells * len(wanted)
+        self.view, self.circuit, self.backend = view, circuit, backend
+        self.n_rows = view.n_cells * (len(wanted) + pairs.shape[1])
         self._kernel = backend.product_features if circuit.is_product else None
         if self._kernel is not None:
-            self._program = compile_products(circuit, wanted)
+            self._program = compile_products(circuit, wanted, pairs)
         self._wanted = backend.asarray(wanted)
+        self._pairs = (
+            [backend.asarray(half) for half in (circuit.n_literals + pairs[0], pairs[1])] if pairs.size else []
+        )
         self._is_whole = view.kind == "identity"
         self._wants_all = np.array_equal(wanted, np.arange(circuit.n_literals + circuit.n_elements))
 
@@ -92,14 +103,26 @@ class FeatureMap:
     def _by_passes(self, examples: Array) -> Array:
         xp, view = self.backend.xp, self.view
         if self._is_whole:
-            all_flows = example_flows(self._plan, examples)
-            return all_flows if self._wants_all else xp.take(all_flows, self._wanted, axis=0)
+            return self._of_flows(example_flows(self._plan, examples), examples)
         shown = windows(view, examples, xp)
-        values = [
-            xp.take(example_flows(self._plan, shown[position, ...]), self._wanted, axis=0)
-            for position in range(view.n_positions)
-        ]
-        return xp.reshape(pool(view, xp.stack(values, axis=1), xp), (self.n_rows, examples.shape[0]))
+        cells = []
+        for first, stop in pairwise(view.cell_start.tolist()):
+            total = None
+            for position in range(first, stop):
+                values = self._of_flows(example_flows(self._plan, shown[position, ...]), shown[position, ...])
+                total = values if total is None else total + values
+            cells.append(total / (stop - first))
+        pooled = xp.concat(cells, axis=0)
+        return xp.sqrt(pooled) if view.root else pooled
+
+    def _of_flows(self, all_flows: Array, read: Array) -> Array:
+        """What is wanted, and the pairs' products, of flows (n_flows, n_examples) and what variables read."""
+        xp = self.backend.xp
+        wanted = all_flows if self._wants_all else xp.take(all_flows, self._wanted, axis=0)
+        if not self._pairs:
+            return wanted
+        flow, variable = self._pairs
+        return xp.concat([wanted, xp.take(all_flows, flow, axis=0) * xp.take(read, variable, axis=1).T], axis=0)
 
 
 class Chunk:
@@ -200,10 +223,10 @@ class FeatureStore:
     def n_chunks(self) -> int:
         return -(-self.n_examples // self.backend.chunk_examples)
 
-    def share(self, chunks: Sequence[int]) -> float:
-        """The share of all examples that `chunks` hold."""
+    def share(self, chunks: Sequence[int], step: int = 1) -> float:
+        """The share of all examples that `chunks` hold; of one in `step` of theirs."""
         size = self.backend.chunk_examples
-        return sum(min(size, self.n_examples - chunk * size) for chunk in chunks) / self.n_examples
+        return sum(-(-min(size, self.n_examples - chunk * size) // step) for chunk in chunks) / self.n_examples
 
     def map(self, function: Callable[[slice, Chunk], _Out], which: Sequence[int] | None = None) -> Iterator[_Out]:
         """function(examples, chunk) of all chunks in order, or of the chunks `which`; on the CPU several at a time."""
@@ -217,13 +240,23 @@ class FeatureStore:
 
         Chunks are added up in a fixed number of runs, so that the result does not depend on the number of threads.
         """
-        read, xp = self._reader(), self.backend.xp
+        read = self._reader()
+        return self._sum(lambda index: function(*read(index)), which)
+
+    def sum_examples(
+        self, function: Callable[[int, Array], tuple[Array, ...]], which: Sequence[int] | None = None
+    ) -> list[Array]:
+        """As `sum`, of functions of a chunk's number and its encoded examples, without features."""
+        return self._sum(lambda index: function(index, self._encoded(index)), which)
+
+    def _sum(self, function: Callable[[int], tuple[Array, ...]], which: Sequence[int] | None) -> list[Array]:
+        xp = self.backend.xp
         chosen = np.arange(self.n_chunks) if which is None else np.asarray(which)
 
         def add_up(run: NDArray[np.int64]) -> list[Array]:
             total: list[Array] = []
             for index in run:
-                arrays = function(*read(index))
+                arrays = function(int(index))
                 if total:
                     total = [a + b for a, b in zip(total, arrays, strict=True)]
                 else:

@@ -24,7 +24,7 @@ from lcml.objective import Objective
 from lcml.parameters import Layout, Parameters
 from lcml.parts import GrownPart, Part, initial_part
 from lcml.rows import Matrix
-from lcml.scoring import score_splits
+from lcml.scoring import race_splits
 from lcml.selection import ChosenSplit, apply_to_parts, apply_within, choose_splits
 from lcml.settings import LearnSettings
 from lcml.solver import Solution, SolverSettings, minimise, never
@@ -237,8 +237,8 @@ class Learner:
         n_cells = max(part.view.n_cells for part in self.parts)
         wanted = math.ceil(settings.score_examples / (n_cells * self.backend.chunk_examples))
         n_read = min(self._train.n_chunks, wanted)
-        chunks = sorted(generator.permutation(self._train.n_chunks)[:n_read].tolist())
-        candidates = score_splits(
+        chunks = generator.permutation(self._train.n_chunks)[:n_read].tolist()
+        candidates = race_splits(
             self._objective(),
             state.parameters,
             settings.criterion,

@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 from lcml.circuit import Circuit
 from lcml.vtree import IntArray, _frozen
 
+NO_PAIRS = np.empty((2, 0), dtype=np.int64)
+"""(2, n_pairs) elements and variables: none."""
+
 
 @dataclass(frozen=True, eq=False)
 class ProductProgram:
@@ -20,7 +23,8 @@ class ProductProgram:
 
     Gate g sums the slots wires[wire_start[g]:wire_start[g+1]] and feeds the slots slot_start[g]:slot_start[g+1], one
     per element needed; slot s multiplies its gate's flow by the literals factors[factor_start[s]:factor_start[s+1]].
-    wanted (n_wanted,): the slot of every feature asked for, or -1 - literal.
+    wanted (n_wanted,): the slot of every feature asked for, or -1 - literal; behind them the slots of pairs,
+    which belong to gates that only their elements lead to.
     """
 
     wire_start: IntArray
@@ -31,8 +35,13 @@ class ProductProgram:
     wanted: IntArray
 
 
-def compile_products(circuit: Circuit, features: NDArray[np.integer]) -> ProductProgram:
-    """The program for `features`, numbers of literals and, behind them, elements of a product circuit."""
+def compile_products(
+    circuit: Circuit, features: NDArray[np.integer], pairs: NDArray[np.integer] = NO_PAIRS
+) -> ProductProgram:
+    """The program for `features`, numbers of literals and, behind them, elements of a product circuit.
+
+    pairs (2, n_pairs): elements and variables, whose products are computed too.
+    """
     n_literals, implied = circuit.n_literals, circuit.implied
     prime, sub, or_start = circuit.elem_prime.tolist(), circuit.elem_sub.tolist(), circuit.or_start.tolist()
     leads_to: list[list[int]] = [[] for _ in range(circuit.n_nodes)]
@@ -41,6 +50,7 @@ def compile_products(circuit: Circuit, features: NDArray[np.integer]) -> Product
             leads_to[child].append(element)
     needed = np.zeros(circuit.n_elements, dtype=bool)
     needed[features[features >= n_literals] - n_literals] = True
+    needed[pairs[0]] = True
     for gate in range(circuit.n_or_gates):  # from below: what leads to a gate that is needed is needed
         if needed[or_start[gate] : or_start[gate + 1]].any():
             needed[leads_to[n_literals + gate]] = True
@@ -59,6 +69,15 @@ def compile_products(circuit: Circuit, features: NDArray[np.integer]) -> Product
             factor_start.append(len(factors))
         wire_start.append(len(wires))
         slot_start.append(len(factor_start) - 1)
+    order = np.argsort(pairs[0], kind="stable")
+    with_variables, first = np.unique(pairs[0][order], return_index=True)
+    of_pair = np.empty(pairs.shape[1], dtype=np.int64)
+    of_pair[order] = len(factor_start) - 1 + np.arange(len(order))
+    slot_start += (len(factor_start) - 1 + np.append(first, len(order))[1:]).tolist()
+    wires += with_variables.tolist()
+    wire_start += range(wire_start[-1] + 1, len(wires) + 1)
+    factor_start += range(len(factors) + 1, len(factors) + len(order) + 1)
+    factors += pairs[1][order].tolist()
     is_literal = features < n_literals
     wanted = np.where(is_literal, -1 - features, slot[np.where(is_literal, 0, features - n_literals)])
     return ProductProgram(
@@ -67,5 +86,5 @@ def compile_products(circuit: Circuit, features: NDArray[np.integer]) -> Product
         slot_start=_frozen(slot_start),
         factor_start=_frozen(factor_start),
         factors=_frozen(factors),
-        wanted=_frozen(wanted),
+        wanted=_frozen(np.concatenate([wanted, of_pair])),
     )

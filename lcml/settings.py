@@ -35,7 +35,7 @@ class LearnSettings:
     depth: int = 0
     growth: float = 0.35
     minimum_support: float = 10.0
-    score_examples: int = 16384
+    score_examples: int = 32768
     rounds: int = 20
     max_elements: int | None = None
     max_parameters: int | None = None

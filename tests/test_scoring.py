@@ -7,16 +7,18 @@ import pytest
 from numpy.typing import NDArray
 
 from lcml import vtree as vtrees
-from lcml.backend import NumpyBackend
+from lcml.backend import Backend, NumbaBackend, NumpyBackend
 from lcml.circuit import initial_circuit
 from lcml.features import FeatureStore
 from lcml.objective import Objective
+from lcml.pairs import free_pairs
 from lcml.parts import Part
-from lcml.scoring import Candidates, Criterion, score_splits
+from lcml.scoring import Candidates, Criterion, _Race, race_splits, score_splits
 from lcml.selection import apply_within, choose_splits
 from lcml.solver import SolverSettings, minimise
 from lcml.views import WindowView, window_vtree
 
+from .kernels.circuits import even_circuit
 from .strict import StrictBackend
 from .worlds import brute_flows, examples, free_variables, grown, whole
 
@@ -24,10 +26,10 @@ NUMPY = NumpyBackend()
 CIRCUIT = grown(vtrees.grid(2, 3), seed=4, rounds=2)
 
 
-def problem(backend: object = NUMPY) -> Objective:
+def problem(backend: Backend = NUMPY) -> Objective:
     q = examples(6, 40, seed=7)
     labels = np.random.default_rng(0).integers(0, 3, 40)
-    store = FeatureStore([whole(CIRCUIT)], q, backend, precision="float64")  # type: ignore[arg-type]
+    store = FeatureStore([whole(CIRCUIT)], q, backend, precision="float64")
     return Objective(store, labels, 3, l2=0.01)
 
 
@@ -212,3 +214,84 @@ def test_scores_of_windows_match_their_formulas(criterion: Criterion, root: bool
                         expected += sign * (w * (g - mean) ** 2).sum() / f.sum()
         assert score == pytest.approx(expected, rel=1e-6, abs=1e-12)
     assert len(found) > 10
+
+
+GRID = WindowView((1, 3, 5), (2, 3), grid=(2, 1))
+ROOT = WindowView((2, 4, 4), (2, 2), padding=(1, 1), grid=(1, 2), root=True, channels=(1, 0))
+PARTS = {
+    "flat": whole(CIRCUIT),
+    "not a product": whole(even_circuit()),
+    "windows": Part.full(GRID, grown(window_vtree(GRID), seed=1, rounds=2)),
+    "windows, root": Part.full(ROOT, grown(window_vtree(ROOT), seed=2, rounds=3)),
+}
+
+
+def sampled(name: str, backend: Backend, n_examples: int) -> Objective:
+    part = PARTS[name]
+    q = examples(part.view.n_inputs, n_examples, seed=3)
+    labels = np.random.default_rng(2).integers(0, 3, n_examples)
+    return Objective(FeatureStore([part], q, backend, precision="float64"), labels, 3, l2=0.01)
+
+
+@pytest.mark.parametrize("criterion", ["gain", "variance"])
+@pytest.mark.parametrize("name", PARTS)
+def test_backends_agree(name: str, criterion: Criterion) -> None:
+    reference, *others = (sampled(name, backend, 14) for backend in (NUMPY, NumbaBackend(), StrictBackend()))
+    theta = reference.zeros()
+    theta = theta.from_flat(np.random.default_rng(4).normal(size=theta.flat().size) * 0.1)
+    expected = by_pair(score_splits(reference, theta, criterion, minimum_support=0.3, per_element=9))
+    assert expected
+    for other in others:
+        found = by_pair(score_splits(other, theta, criterion, minimum_support=0.3, per_element=9))
+        assert found == pytest.approx(expected, rel=1e-6, abs=1e-12)
+
+
+@pytest.mark.parametrize("n_chunks", [3, 9])
+@pytest.mark.parametrize("criterion", ["gain", "variance"])
+@pytest.mark.parametrize("name", ["flat", "windows", "windows, root"])
+def test_a_race_gives_finalists_their_scores_on_the_whole_sample(
+    name: str, criterion: Criterion, n_chunks: int
+) -> None:
+    objective = sampled(name, StrictBackend(), 4 * n_chunks - 1)
+    theta = objective.zeros()
+    every = by_pair(score_splits(objective, theta, criterion, minimum_support=0.0, per_element=9))
+    all_kept = race_splits(objective, theta, criterion, minimum_support=0.0, screen=1, finalists=99, per_element=9)
+    assert by_pair(all_kept) == pytest.approx(every, rel=1e-12, abs=1e-15)
+    two = by_pair(race_splits(objective, theta, criterion, minimum_support=0.0, finalists=2, per_element=9))
+    assert two == pytest.approx({pair: every[pair] for pair in two}, rel=1e-9, abs=1e-15)
+    assert 0 < len(two) < len(every)
+    assert max(np.bincount([element for element, _ in two])) <= 2
+
+
+def test_the_race_is_won_by_the_best_of_the_screen() -> None:
+    # on the first of nine chunks X1 explains the labels, on the whole sample X2: one finalist is X1, two are both
+    q = np.random.default_rng(0).integers(0, 2, (36, 3)).astype(float)
+    labels = np.where(np.arange(36) < 12, q[:, 1], q[:, 2]).astype(np.int64)
+    store = FeatureStore([whole(initial_circuit(vtrees.right_linear(3)))], q, StrictBackend(), precision="float64")
+    objective = Objective(store, labels, 2, l2=1e-3)
+    chunks = [0, 1, 2, 3, 4, 5, 6, 7, 8]
+
+    def first_choice(finalists: int) -> set[int]:
+        found = race_splits(objective, objective.zeros(), minimum_support=1, chunks=chunks, finalists=finalists)
+        return set(found.variable[found.score == found.score.max()].tolist())
+
+    assert first_choice(1) == {1}
+    assert first_choice(2) == {2}
+
+
+@pytest.mark.parametrize("name", ["flat", "windows", "windows, root"])
+def test_only_free_pairs_of_elements_with_flow_are_scored(name: str) -> None:
+    objective, support = sampled(name, NUMPY, 6), 0.4
+    part = PARTS[name]
+    circuit = part.circuit
+    q = examples(part.view.n_inputs, 6, seed=3)
+    padded = np.concatenate([q, np.zeros((6, 1))], axis=1)
+    flow = np.array([[brute_flows(circuit, example[position]) for position in part.view.index] for example in padded])
+    means = np.mean([flow[:, a:b].mean(axis=1).sum(axis=0) for a, b in pairwise(part.view.cell_start.tolist())], axis=0)
+    free = {(e, v) for e in range(circuit.n_elements) for v in free_variables(circuit, e)}
+    assert set(zip(*free_pairs(circuit).tolist(), strict=True)) == free
+    race = _Race(objective, objective.zeros(), "gain", support, None)
+    (pairs,) = race.every_pair(race.chunks)
+    kept = {pair for pair in free if means[pair[0]] >= 2 * support}
+    assert set(zip(*pairs.tolist(), strict=True)) == kept
+    assert len(kept) < len(free)

@@ -13,6 +13,7 @@ from lcml.circuit import Circuit, initial_circuit
 from lcml.features import LEVELS, FeatureMap, FeatureStore
 from lcml.kernels import cuda_products
 from lcml.learner import EncodedSet, Learner
+from lcml.pairs import free_pairs
 from lcml.parts import initial_part
 from lcml.products import compile_products
 from lcml.selection import apply_to_parts
@@ -59,8 +60,9 @@ def wanted_of(circuit: Circuit) -> NDArray[np.int64]:
 def test_features(backend: Any, name: str, n_examples: int, most: int) -> None:
     view, circuit = VIEWS[name]
     q, wanted = examples(view.n_inputs, n_examples, seed=2), wanted_of(circuit)
-    program = compile_products(circuit, wanted)
-    expected = FeatureMap(view, circuit, wanted, NUMPY).values(q)
+    pairs = free_pairs(circuit)[:, ::2]
+    program = compile_products(circuit, wanted, pairs)
+    expected = FeatureMap(view, circuit, wanted, NUMPY, pairs).values(q)
     rows = np.random.default_rng(1).permutation(len(expected) + 3)[: len(expected)].astype(np.int32)
     found = backend.asarray(np.full((len(expected) + 3, n_examples), 7.0))
     fields = (program.wire_start, program.wires, program.slot_start, program.factor_start, program.factors)
