@@ -9,8 +9,10 @@ With q(y, x) the pixel of a plain encoder, y pointing down, pixels beyond the bo
     e+  e-         max(0, +-(q(y+1, x-1) - q(y-1, x+1)))    brighter, darker below to the left
     contrast+ -    min(1, max(0, +-2 (q - mean of the 5 x 5 pixels around)))
     t25  t50  t75  min(1, max(0, 4 (q - t) + 1/2)): a soft step of width 1/4 around t = 0.25, 0.5, 0.75
+    root-grey, root-x+, ..., root-e-    the square roots of grey levels and edges: faint ones count for more
 
-Each is one 5 x 5 stencil and an offset, cut off at 0 and 1; the exporter makes them one convolution.
+Each is one 5 x 5 stencil and an offset, cut off at 0 and 1, or the square root of that; the exporter makes them one
+convolution.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,10 +43,11 @@ CHUNK_BYTES = 1 << 18
 
 @dataclass(frozen=True, eq=False)
 class Stencil:
-    """min(1, max(0, offset + sum of kernel[RADIUS + dy, RADIUS + dx] q(y + dy, x + dx)))."""
+    """min(1, max(0, offset + sum of kernel[RADIUS + dy, RADIUS + dx] q(y + dy, x + dx))), with `root` its root."""
 
     kernel: NDArray[np.float32]
     offset: float = 0.0
+    root: bool = False
 
     def terms(self) -> Iterator[tuple[int, int, np.float32]]:
         """Row and column in the kernel, and coefficient, where it is not 0."""
@@ -59,12 +62,13 @@ def _stencils() -> dict[str, Stencil]:
     for name, (dy, dx) in {"x": (0, 1), "y": (1, 0), "d": (1, 1), "e": (1, -1)}.items():
         difference = np.roll(centre, (dy, dx), (0, 1)) - np.roll(centre, (-dy, -dx), (0, 1))
         stencils |= {f"{name}+": Stencil(difference), f"{name}-": Stencil(-difference)}
+    roots = {f"root-{name}": Stencil(stencil.kernel, root=True) for name, stencil in stencils.items()}
     contrast = np.float32(CONTRAST_GAIN) * (centre - np.float32(1 / centre.size))
     stencils |= {"contrast+": Stencil(contrast), "contrast-": Stencil(-contrast)}
     for percent in (25, 50, 75):
         slope = 1 / STEP_WIDTH
         stencils[f"t{percent}"] = Stencil(np.float32(slope) * centre, 0.5 - slope * percent / 100)
-    return stencils
+    return stencils | roots
 
 
 CHANNELS: Mapping[str, Stencil] = MappingProxyType(_stencils())
@@ -171,4 +175,5 @@ def _response(padded: NDArray[np.float32], stencil: Stencil, height: int, width:
     response = np.full((*padded.shape[:2], height, width), stencil.offset, np.float32)
     for y, x, coefficient in stencil.terms():
         response += coefficient * padded[:, :, y : y + height, x : x + width]
-    return np.clip(response, 0, 1, out=response)
+    np.clip(response, 0, 1, out=response)
+    return np.sqrt(response, out=response) if stencil.root else response

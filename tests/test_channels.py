@@ -65,8 +65,18 @@ def test_thresholds_by_hand() -> None:
     ]
 
 
+def test_roots_by_hand() -> None:
+    image = [[0, 9, 25], [64, 64, 0]]
+    grey, right, above = channels_of(image, "root-grey", "root-x+", "root-y-")
+    assert grey == [[0, 30, 50], [80, 80, 0]]
+    assert right == [[30, 50, 40], [0, 0, 0]]
+    assert above == [[0, 0, 50], [0, 0, 50]]
+
+
 def by_scipy(image: Any, name: str) -> Any:
     """A channel of an image in [0, 1], in double precision."""
+    if name.startswith("root-"):
+        return np.sqrt(by_scipy(image, name.removeprefix("root-")))
     if name == "grey":
         return image
     if name.startswith("t"):
@@ -97,7 +107,10 @@ def test_every_channel_is_that_of_scipy(shape: tuple[int, int, int]) -> None:
     assert found.dtype == np.float32
     assert found.flags.c_contiguous
     expected = [[[by_scipy(one, name) for name in names] for one in image] for image in images]
-    np.testing.assert_allclose(found, np.reshape(expected, (4, -1)), rtol=0, atol=1e-6)
+    by_channel, wanted = (np.reshape(a, (4, shape[0], len(names), -1)) for a in (found, expected))
+    root = np.array([name.startswith("root-") for name in names])
+    np.testing.assert_allclose(by_channel[:, :, ~root], wanted[:, :, ~root], rtol=0, atol=1e-6)
+    np.testing.assert_allclose(by_channel[:, :, root] ** 2, wanted[:, :, root] ** 2, rtol=0, atol=1e-6)
     assert found.min() >= 0
     assert found.max() <= 1
 

@@ -30,6 +30,7 @@ def places(text: str, shape: tuple[int, int, int], names: tuple[str, ...] = ()) 
         ("root,grid=1x3,window=1x5", ViewSpec((1, 5), grid=(1, 3), root=True)),
         ("window=3,channels=0+2,apart", ViewSpec((3, 3), channels=(0, 2), apart=True)),
         ("window=3,channels=x+", ViewSpec((3, 3), channels=("x+",))),
+        ("window=3,channels=root-x++y-+root-grey", ViewSpec((3, 3), channels=("root-x+", "y-", "root-grey"))),
         ("window=3,channels=x++y-+grey+contrast++12", ViewSpec((3, 3), channels=("x+", "y-", "grey", "contrast+", 12))),
         ("whole,channels=t25+t50", ViewSpec(channels=("t25", "t50"))),
     ],

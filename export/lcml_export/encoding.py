@@ -24,7 +24,8 @@ def encode(graph: Graph, encoder: Encoder, features: str, input_type: InputType)
 
 
 def _channels(graph: Graph, encoder: ChannelEncoder, probabilities: str) -> str:
-    """Each channel is a stencil and an offset, cut off at 0 and 1: one convolution, the same on every raw image."""
+    """Each channel is a stencil and an offset, cut off at 0 and 1, or its root: one convolution, the same on every raw
+    image."""
     n_images = encoder.image_shape[0]
     stencils = [CHANNELS[name] for name in encoder.channels] * n_images
     kernels = graph.constant([[stencil.kernel] for stencil in stencils], np.float32)
@@ -34,7 +35,13 @@ def _channels(graph: Graph, encoder: ChannelEncoder, probabilities: str) -> str:
     padded = graph.op("Pad", images, border, mode="edge")
     responses = graph.op("Conv", padded, kernels, offsets, group=n_images)
     zero, one = (graph.constant(bound, np.float32) for bound in (0, 1))
-    return graph.op("Reshape", graph.op("Clip", responses, zero, one), graph.constant([-1, encoder.n_outputs]))
+    channels = graph.op("Clip", responses, zero, one)
+    roots = np.array([stencil.root for stencil in stencils])
+    if roots.any():
+        rooted = graph.op("Sqrt", channels)
+        which = graph.constant(roots[:, None, None], np.bool_)
+        channels = rooted if roots.all() else graph.op("Where", which, rooted, channels)
+    return graph.op("Reshape", channels, graph.constant([-1, encoder.n_outputs]))
 
 
 def _boolean(graph: Graph, encoder: BooleanEncoder, features: str, input_type: InputType) -> str:

@@ -71,7 +71,7 @@ def train(
         typer.Option(
             metavar="NAME",
             help="A channel made of every image: grey, x+, x-, y+, y-, d+, d-, e+, e-, contrast+, contrast-, t25, t50, "
-            "t75; repeat the option. Without any, the pixels alone.",
+            "t75, root-grey, root-x+ and other roots of edges; repeat the option. Without any, the pixels alone.",
             rich_help_panel=_DATA,
         ),
     ] = _NONE,

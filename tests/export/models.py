@@ -133,7 +133,7 @@ def models_of_parts(draw: st.DrawFn) -> LogisticCircuit:
     base = ScaleEncoder(np.zeros(n_features), np.full(n_features, 2.0))
     encoder: Encoder = base
     if draw(st.booleans()):
-        channels = draw(st.permutations(["grey", "x+", "d-", "t50", "contrast-"]))[: draw(st.integers(1, 3))]
+        channels = draw(st.permutations(["grey", "x+", "root-d-", "t50", "contrast-"]))[: draw(st.integers(1, 3))]
         made = ChannelEncoder(base, image_shape, tuple(channels))
         encoder, image_shape = made, made.output_shape
     generator = np.random.default_rng(draw(st.integers(0, 2**16)))

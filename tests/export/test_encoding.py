@@ -49,8 +49,17 @@ def test_the_graph_encodes_as_the_encoder(shape: Any, base: PlainEncoder, input_
         np.testing.assert_allclose(found, expected[:n_examples], rtol=0, atol=1e-6)
 
 
+def test_a_graph_of_roots_alone_selects_nothing() -> None:
+    encoder = ChannelEncoder(BASES[0], (1, 15, 7), ("root-x+", "root-grey"))
+    model = encoding_graph(encoder, "uint8", 18)
+    assert "Where" not in [node.op_type for node in model.graph.node]
+    x = np.random.default_rng(0).integers(0, 256, (3, 105)).astype(np.uint8)
+    (found,) = ReferenceEvaluator(model).run(None, {"features": x})
+    np.testing.assert_allclose(found, encoder.encode(x), rtol=0, atol=1e-6)
+
+
 def test_the_reference_evaluator_agrees() -> None:
-    encoder = ChannelEncoder(BASES[0], (3, 5, 7), ("contrast+", "e-", "grey"))
+    encoder = ChannelEncoder(BASES[0], (3, 5, 7), ("contrast+", "root-e-", "grey"))
     x = np.random.default_rng(0).integers(0, 256, (2, 105)).astype(np.float32)
     (found,) = ReferenceEvaluator(encoding_graph(encoder, "float32", 18)).run(None, {"features": x})
     np.testing.assert_allclose(found, encoder.encode(x), rtol=0, atol=1e-6)
