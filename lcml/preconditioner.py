@@ -15,6 +15,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lcml.backend import Array
 from lcml.features import Chunk
@@ -29,8 +30,12 @@ a pass with all), and no more than so many values."""
 _SAMPLE_CHUNKS = 16
 """Chunks of the store that the sample is taken from."""
 
-_RANK_SHARE = 5
-"""Examples sampled for each direction evened out: more directions would follow the sample rather than the data."""
+_RANK_SHARE, _EFFECTIVE_SHARE = 5, 2
+"""Examples sampled for each direction evened out, more directions would follow the sample rather than the data; and so
+many of those that count: where their curvatures differ, (sum h)^2 / sum h^2 of them."""
+
+_BY_CHANCE = 0.1
+"""Share of the sample that is drawn evenly; the rest by curvature, which few examples have once most are fitted."""
 
 _CURVATURE_FLOOR = 1e-3
 """Diagonal entries below this share of the mean are raised to it: a flat direction must not get an endless step."""
@@ -90,31 +95,42 @@ def _directions(
     what shrinks these to the next smaller one."""
     backend, dtype = objective.features.backend, objective.features.dtype
     xp = backend.xp
-    rows, curvature = _sample(objective, start)
+    rows, curvature = _sample(objective, start, total)
     n_sets, (n_sampled, n_weights) = objective.n_sets, rows.shape
-    rank = n_sampled // _RANK_SHARE
-    found, stretch = backend.empty((n_sets, rank, n_weights), dtype), np.zeros((n_sets, rank))
-    curvature *= (total / np.maximum(curvature.sum(axis=1), _ROUNDING**2))[:, None]
+    most = n_sampled // _RANK_SHARE
+    found, stretch = backend.empty((n_sets, most, n_weights), dtype), np.zeros((n_sets, most))
+    found[...] = 0
+    sums, squares = curvature.sum(axis=1), np.square(curvature).sum(axis=1)
+    effective = sums**2 / np.maximum(squares, np.finfo(np.float64).tiny)
+    ranks = np.minimum(most, (effective / _EFFECTIVE_SHARE).astype(int))
+    curvature *= (total / np.maximum(sums, _ROUNDING**2))[:, None]
     ridge = objective.l2 * np.mean(scale**2, axis=1)
 
     def fill(k: int) -> None:
+        rank = int(ranks[k])
+        if not rank:
+            return
         root, centre, width = (backend.asarray(a, dtype=dtype) for a in (np.sqrt(curvature[k]), mean[k], scale[k]))
         scaled = (rows - centre[None, :]) * width[None, :] * root[:, None]
         eigenvalues, vectors = xp.linalg.eigh(xp.astype(scaled @ scaled.T, xp.float64))
         of_sample = np.asarray(backend.to_host(eigenvalues))
         least = max(float(of_sample[-rank - 1]), _ROUNDING * float(of_sample[-1]), _ROUNDING**2)
         large = np.maximum(of_sample[n_sampled - rank :], least)
-        stretch[k] = np.sqrt((least + ridge[k]) / (large + ridge[k])) - 1
+        stretch[k, :rank] = np.sqrt((least + ridge[k]) / (large + ridge[k])) - 1
         lengths = backend.asarray(np.sqrt(large)[:, None], dtype=dtype)
-        found[k, ...] = xp.astype(vectors[:, n_sampled - rank :].T, scaled.dtype) @ scaled / lengths
+        found[k, :rank, :] = xp.astype(vectors[:, n_sampled - rank :].T, scaled.dtype) @ scaled / lengths
 
     for _ in backend.map(fill, range(n_sets)):
         pass
     return found, stretch
 
 
-def _sample(objective: Objective, start: Parameters) -> tuple[Array, FloatArray]:
-    """Features (n_sampled, n_weights) on the device, h (n_sets, n_sampled) of examples spread evenly over the data."""
+def _sample(objective: Objective, start: Parameters, total: FloatArray) -> tuple[Array, FloatArray]:
+    """Features (n_sampled, n_weights) on the device, and h (n_sets, n_sampled) over the chance to be drawn.
+
+    From chunks spread evenly over the data examples are drawn in steps of equal curvature, relative to that of all
+    examples and summed over the weight sets.
+    """
     features, backend = objective.features, objective.features.backend
     weights, bias = objective.on_device(start)
     room = max(1, _SAMPLE_VALUES // max(1, start.weights.shape[1]))
@@ -123,14 +139,24 @@ def _sample(objective: Objective, start: Parameters) -> tuple[Array, FloatArray]
     which = np.linspace(0, features.n_chunks - 1, n_chunks).astype(int).tolist()
 
     def of_chunk(examples: slice, chunk: Chunk) -> tuple[FloatArray, FloatArray]:
-        size = examples.stop - examples.start
-        chosen = np.linspace(0, size - 1, min(size, math.ceil(n_wanted / n_chunks))).astype(int)
-        few = chunk.of(chosen)
-        curvature = objective.curvature(few.weighted_sum(weights) + bias, examples.start + chosen)
-        by_row = np.asarray(backend.to_host(few.values()), dtype=np.float64)
+        curvature = objective.curvature(chunk.weighted_sum(weights) + bias, examples)
+        h = np.asarray(backend.to_host(curvature), dtype=np.float64)
+        chosen, weight = _draw(np.sum(h / total[:, None], axis=0), math.ceil(n_wanted / n_chunks))
+        by_row = np.asarray(backend.to_host(chunk.of(chosen).values()), dtype=np.float64)
         rows = objective.layout.raise_(by_row[features.rows].T, np.ones(len(chosen)))
-        return rows.astype(features.dtype), np.asarray(backend.to_host(curvature), dtype=np.float64)
+        return rows.astype(features.dtype), h[:, chosen] * weight
 
     parts = list(features.map(of_chunk, which))
     rows = np.concatenate([of_part[0] for of_part in parts])
     return backend.asarray(rows), np.concatenate([of_part[1] for of_part in parts], axis=1)
+
+
+def _draw(size: FloatArray, n: int) -> tuple[NDArray[np.intp], FloatArray]:
+    """Numbers of examples in n draws by these sizes, and how often each came relative to what was to be expected; all
+    examples where there are no more than n."""
+    if len(size) <= n:
+        return np.arange(len(size)), np.ones(len(size))
+    share = _BY_CHANCE / len(size) + (1 - _BY_CHANCE) * size / max(size.sum(), np.finfo(np.float64).tiny)
+    upto = np.cumsum(share)
+    chosen, count = np.unique(np.searchsorted(upto, (np.arange(n) + 0.5) / n * upto[-1]), return_counts=True)
+    return chosen, count / (n * share[chosen] / upto[-1])

@@ -9,7 +9,7 @@ from lcml.backend import Backend, NumpyBackend
 from lcml.features import FeatureStore
 from lcml.objective import Objective
 from lcml.parameters import Layout, Parameters
-from lcml.preconditioner import Preconditioner
+from lcml.preconditioner import Preconditioner, _draw
 from lcml.solver import SolverSettings, minimise
 
 from .strict import StrictBackend
@@ -82,6 +82,30 @@ def test_the_largest_curvature_of_a_sample_of_all_is_evened_out() -> None:
     found = np.linalg.eigvalsh((change.T @ hessian @ change)[:-1, :-1])
     np.testing.assert_allclose(found[-2:], expected[-2], rtol=1e-9)
     np.testing.assert_allclose(found[-8:-2], expected[-8:-2], rtol=1e-9, atol=1e-12)
+
+
+def test_examples_are_drawn_as_often_as_their_curvature_says() -> None:
+    """Systematic sampling: the count of each differs from what is expected by less than one."""
+    size = np.random.default_rng(0).exponential(size=50) ** 3
+    chosen, weight = _draw(size, 30)
+    expected = 30 * (0.1 / 50 + 0.9 * size / size.sum())
+    count = np.zeros(50)
+    count[chosen] = weight * expected[chosen]
+    np.testing.assert_allclose(count, np.round(count), atol=1e-9)
+    assert count.sum() == pytest.approx(30)
+    assert np.all(np.abs(count - expected) < 1)
+    assert count.max() > 2
+    np.testing.assert_array_equal(_draw(size, 50), [np.arange(50), np.ones(50)])
+    np.testing.assert_allclose(_draw(np.zeros(50), 10)[1], 5)
+
+
+def test_no_direction_follows_a_single_example() -> None:
+    """Where one example has nearly all of the curvature, its direction is no more than that example's."""
+    objective = problem(30, 0.01)
+    at = somewhere(objective)
+    assert np.any(Preconditioner.at(objective, at).stretch != 0)
+    objective.example_weights = np.where(np.arange(30) == 4, 1.0, 1e-9)
+    assert np.all(Preconditioner.at(objective, at).stretch == 0)
 
 
 def test_steps_on_another_device_are_the_same() -> None:
