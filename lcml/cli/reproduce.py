@@ -36,7 +36,7 @@ def reproduce(
         ),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Few training images, few iterations: about a minute, to try it out.")
+        bool, typer.Option("--quick", help="Few training images, few iterations: a few minutes, to try it out.")
     ] = False,
     output: Annotated[
         str | None,
