@@ -125,9 +125,8 @@ def test_limits_on_elements_parameters_and_rounds() -> None:
 
 def test_a_refit_is_the_optimum_over_training_and_validation_examples() -> None:
     """Against a fit from zero of a learner that trains on both from the start."""
-    settings = dataclasses.replace(
-        SETTINGS, rounds=0, l2=1e-2, l2_path=(1e-2,), final_iterations=500, precision="float64"
-    )
+    settings = dataclasses.replace(SETTINGS, rounds=0, l2=1e-2, l2_path=(1e-2,), precision="float64")
+    settings = dataclasses.replace(settings, round_iterations=500, final_iterations=500, tolerance=1e-8)
     fresh = learner(settings)
     before = finished(fresh).best
     both = EncodedSet(np.concatenate([TRAIN.values, VALID.values]), np.concatenate([TRAIN.labels, VALID.labels]))
