@@ -102,8 +102,8 @@ class Objective:
         """w_i (p_ik - t_ik) / W, the derivative of the loss by the logits, (n_sets, n_examples of the chunk)."""
         return self._loss_and_residual(logits, examples)[1]
 
-    def curvature(self, logits: Array, examples: slice | NDArray[np.integer]) -> Array:
-        """w_i p_ik (1 - p_ik) / W, (n_sets, n_examples), of these examples."""
+    def curvature(self, logits: Array, examples: slice) -> Array:
+        """w_i p_ik (1 - p_ik) / W, (n_sets, n_examples of the chunk)."""
         p = _probability(self.features.backend, logits, self.link)
         return p * (1 - p) * self._weight_row(logits, examples)
 
@@ -125,7 +125,7 @@ class Objective:
         residual = (_probability(backend, logits, self.link) - target) * weight
         return xp.sum(xp.astype(loss * weight, xp.float64), axis=1), residual
 
-    def _weight_row(self, logits: Array, examples: slice | NDArray[np.integer]) -> Array:
+    def _weight_row(self, logits: Array, examples: slice) -> Array:
         return self.features.backend.asarray(self.example_weights[examples], dtype=logits.dtype)[None, :]
 
     def on_device(self, parameters: Parameters) -> tuple[Array, Array]:
