@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     )
     from lcml.estimator import LogisticCircuitClassifier
     from lcml.formats import load_model, save_model
-    from lcml.model import LogisticCircuit
+    from lcml.model.model import LogisticCircuit
 
 __version__ = "0.1.0"
 
@@ -42,7 +42,7 @@ __all__ = [
 ]
 
 _MODULE_OF = {
-    "LogisticCircuit": "lcml.model",
+    "LogisticCircuit": "lcml.model.model",
     "LogisticCircuitClassifier": "lcml.estimator",
     "load_model": "lcml.formats",
     "save_model": "lcml.formats",

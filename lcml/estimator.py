@@ -13,19 +13,21 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from lcml import __version__
+from lcml.arrays import FloatArray
 from lcml.backend import BackendName, FeaturePrecision, get_backend
-from lcml.config import VtreeKind
+from lcml.circuits.vtree import Vtree
 from lcml.data import Examples
 from lcml.data.stratify import apportion, draw
-from lcml.encoder import EncoderKind
 from lcml.errors import DataError, SettingsError
-from lcml.learner import EncodedSet, Learner
-from lcml.model import FloatArray, Link, LogisticCircuit, predicted_codes, probabilities
-from lcml.preparation import check_shape, choose_places, choose_vtree, distorted, encoded_shape, make_encoder
-from lcml.scoring import Criterion
-from lcml.settings import LearnSettings, Metric, SolverName
-from lcml.specs import Shape, parse_augment, parse_view
-from lcml.vtree import Vtree
+from lcml.inputs.encoders import EncoderKind
+from lcml.learning.learner import EncodedSet, Learner
+from lcml.learning.scoring import Criterion
+from lcml.learning.settings import LearnSettings, Metric, SolverName
+from lcml.model.head import Link, predicted_codes, probabilities
+from lcml.model.model import LogisticCircuit
+from lcml.runs.config import VtreeKind
+from lcml.runs.preparation import check_shape, choose_places, choose_vtree, distorted, encoded_shape, make_encoder
+from lcml.runs.specs import Shape, parse_augment, parse_view
 
 _DEFAULT = LearnSettings()
 _VALID_FRACTION = 0.1
@@ -35,9 +37,9 @@ _SETTINGS = tuple(field.name for field in dataclasses.fields(LearnSettings))
 class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Learns a logistic circuit from dense numeric features (n_examples, n_features) and labels (n_examples,).
 
-    encoder, divisor: as `lcml.encoder.fit_encoder` takes them; vtree: a kind, or a `Vtree` over the features;
+    encoder, divisor: as `lcml.inputs.encoders.fit_encoder` takes them; vtree: a kind, or a `Vtree` over the features;
     image_shape: (height, width), or (channels, height, width), where the features are the pixels of an image, row by
-    row, or with height 1 a sequence; channels, view, augment: as `lcml train` takes them, see `lcml.specs`;
+    row, or with height 1 a sequence; channels, view, augment: as `lcml train` takes them, see `lcml.runs.specs`;
     valid_fraction: share of each class set aside to choose the model by (0: the training examples choose); backend; all
     others: `LearnSettings`.
 

@@ -8,7 +8,7 @@ export PYTHONPATH=".:export:serving${PYTHONPATH:+:$PYTHONPATH}"
 python=${PYTHON:-python3}
 out=${OUT:-$(mktemp -d)}
 
-"$python" -m pytest -q -m gpu tests/test_flows.py tests/test_learner.py tests/kernels
+"$python" -m pytest -q -m gpu tests/passes/test_flows.py tests/learning/test_learner.py tests/backend/kernels
 "$python" -m tests.bench.gpu_flows | tee "$out/flows-gpu.json"
 for recipe in mnist-flat mnist-164k; do
     "$python" -m lcml train --recipe "$recipe" --backend cupy --time-limit 100 --no-tracking --json \

@@ -6,11 +6,12 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from lcml.circuit import Circuit, initial_circuit
-from lcml.encoder import BooleanEncoder, Encoder, ScaleEncoder
-from lcml.model import Link, LogisticCircuit, n_weight_sets
-from lcml.splits import Split, apply_splits
-from lcml.vtree import Vtree, random
+from lcml.circuits.circuit import Circuit, initial_circuit
+from lcml.circuits.splits import Split, apply_splits
+from lcml.circuits.vtree import Vtree, random
+from lcml.inputs.encoders import BooleanEncoder, Encoder, ScaleEncoder
+from lcml.model.head import Link, n_weight_sets
+from lcml.model.model import LogisticCircuit
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 JSON = st.recursive(

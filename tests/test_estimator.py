@@ -15,10 +15,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 from lcml import LogisticCircuitClassifier, load_model, save_model
+from lcml.circuits.views import IdentityView, WindowView
+from lcml.circuits.vtree import balanced
 from lcml.errors import DataError, SettingsError
-from lcml.settings import LearnSettings
-from lcml.views import IdentityView, WindowView
-from lcml.vtree import balanced
+from lcml.learning.settings import LearnSettings
 
 FAST: dict[str, Any] = {"rounds": 2, "l2_path": (1e-3,), "backend": "numpy"}
 

@@ -9,7 +9,7 @@ import pytest
 from lcml.backend import get_backend
 from lcml.data import load_examples
 from lcml.formats import load_model
-from lcml.recipes import recipe_options
+from lcml.runs.recipes import recipe_options
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
 RECORDS = sorted(RESULTS.glob("*.json"))

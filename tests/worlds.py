@@ -6,13 +6,13 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from lcml import vtree as vtrees
-from lcml.basis import dependent_elements
-from lcml.circuit import Circuit, initial_circuit
-from lcml.parts import Part
-from lcml.splits import Split, apply_splits
-from lcml.views import IdentityView
-from lcml.vtree import Vtree
+from lcml.circuits import vtree as vtrees
+from lcml.circuits.basis import dependent_elements
+from lcml.circuits.circuit import Circuit, initial_circuit
+from lcml.circuits.parts import Part
+from lcml.circuits.splits import Split, apply_splits
+from lcml.circuits.views import IdentityView
+from lcml.circuits.vtree import Vtree
 
 
 def all_worlds(n_variables: int) -> NDArray[np.float64]:

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from lcml.circuits.parts import Part
+from lcml.circuits.views import IdentityView
 from lcml.errors import CircuitError
-from lcml.model import LogisticCircuit
-from lcml.parts import Part
-from lcml.views import IdentityView
+from lcml.model.model import LogisticCircuit
 from lcml_export.factoring import factor
 from lcml_export.program import FloatArray, Program
 from lcml_export.reduction import flows_as_terms, merged, reduce_flows

@@ -1,12 +1,13 @@
-"""The encoder as ONNX nodes: raw features to probabilities, as `lcml.encoder` and `lcml.channels` compute them."""
+"""The encoder as ONNX nodes: raw features to probabilities, as `lcml.inputs.encoders` and `lcml.inputs.channels`
+compute them."""
 
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lcml.channels import CHANNELS, RADIUS, ChannelEncoder
-from lcml.encoder import BooleanEncoder, Encoder, ScaleEncoder
+from lcml.inputs.channels import CHANNELS, RADIUS, ChannelEncoder
+from lcml.inputs.encoders import BooleanEncoder, Encoder, ScaleEncoder
 from lcml_export.graph import Graph, onnx_type
 
 InputType: TypeAlias = Literal["float32", "uint8", "float64"]

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto, helper
 
-from lcml.explain import feature_conditions
-from lcml.model import LogisticCircuit
+from lcml.explain.contributions import feature_conditions
+from lcml.model.model import LogisticCircuit
 from lcml_export.encoding import InputType, encode
 from lcml_export.graph import Graph, onnx_type
 from lcml_export.tiles import TILE, tiled

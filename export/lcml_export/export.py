@@ -15,7 +15,7 @@ from onnx import TensorProto, helper
 import lcml
 from lcml.errors import SettingsError
 from lcml.formats.model_file import model_parts
-from lcml.model import LogisticCircuit
+from lcml.model.model import LogisticCircuit
 from lcml_export import explanation, head, packaging, profiles
 from lcml_export.compiled import CompiledModel, compile_model
 from lcml_export.encoding import InputType

@@ -1,9 +1,9 @@
-"""From logits to label and probabilities, as `lcml.model` defines them."""
+"""From logits to label and probabilities, as `lcml.model.model` defines them."""
 
 import numpy as np
 from onnx import TensorProto
 
-from lcml.model import LogisticCircuit
+from lcml.model.model import LogisticCircuit
 from lcml_export.graph import Graph
 
 

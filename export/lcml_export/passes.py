@@ -1,7 +1,8 @@
 """The flows of any circuit as ONNX nodes of Gather, Mul and Add: up for probabilities, down for derivatives.
 
-The division-free form of `lcml.flows`, with one division by Pr(root) at the end where that can be below 1. The elements
-of a gate are summed in rounds of pairs: unlike a scatter with addition, every runtime does that right and in one order.
+The division-free form of `lcml.passes.flows`, with one division by Pr(root) at the end where that can be below 1. The
+elements of a gate are summed in rounds of pairs: unlike a scatter with addition, every runtime does that right and in
+one order.
 """
 
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import helper
 
-from lcml.circuit import Circuit
+from lcml.circuits.circuit import Circuit
 from lcml_export.graph import Graph, onnx_type
 
 IntArray = NDArray[np.int64]

@@ -16,9 +16,9 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 from onnx import TensorProto, helper
 
+from lcml.circuits.views import IdentityView
 from lcml.errors import SettingsError
-from lcml.model import LogisticCircuit
-from lcml.views import IdentityView
+from lcml.model.model import LogisticCircuit
 from lcml_export.compiled import CompiledModel, PooledPart
 from lcml_export.encoding import InputType, encode
 from lcml_export.graph import Graph, onnx_type

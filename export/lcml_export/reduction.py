@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lcml.basis import push_weights
-from lcml.circuit import Circuit
+from lcml.circuits.basis import push_weights
+from lcml.circuits.circuit import Circuit
 from lcml.errors import CircuitError
 from lcml_export.terms import ONE, Polynomial, Term, decided_literals, gate_flows, times
 

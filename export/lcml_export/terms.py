@@ -10,7 +10,7 @@ Three rules keep polynomials short, with m a term and x a literal:
 
 from collections import defaultdict
 
-from lcml.circuit import Circuit
+from lcml.circuits.circuit import Circuit
 from lcml.errors import CircuitError
 
 Term = frozenset[int]

@@ -11,10 +11,11 @@ import onnx
 from numpy.typing import NDArray
 
 from lcml.backend import Backend, NumpyBackend, get_backend
-from lcml.channels import ChannelEncoder
-from lcml.encoder import BooleanEncoder
 from lcml.errors import MissingDependencyError, OutputError
-from lcml.model import LogisticCircuit, predicted_codes, probabilities
+from lcml.inputs.channels import ChannelEncoder
+from lcml.inputs.encoders import BooleanEncoder
+from lcml.model.head import predicted_codes, probabilities
+from lcml.model.model import LogisticCircuit
 
 BATCHES = (0, 1, 2, 127, 128, 129, 1000)
 REFERENCE_BATCHES = (0, 1, 2, 129)

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lcml.circuit import Circuit
-from lcml.views import IdentityView, View
+from lcml.circuits.circuit import Circuit
+from lcml.circuits.views import IdentityView, View
 from lcml_export.compiled import PooledPart
 from lcml_export.graph import ML_DOMAIN, Graph, onnx_type
 from lcml_export.passes import flow_rows

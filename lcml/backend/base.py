@@ -3,13 +3,12 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from lcml.circuit import Circuit
+from lcml.arrays import IntArray
 
 Array = Any
 """An array of the backend in use: numpy.ndarray or cupy.ndarray."""
@@ -25,6 +24,65 @@ FeaturePrecision = Literal["fixed16", "float32", "float64"]
 def evaluation_precision(kept: FeaturePrecision) -> Precision:
     """What is computed with where features are kept so."""
     return "float64" if kept == "float64" else "float32"
+
+
+class CircuitArrays(Protocol):
+    """What kernels read of a circuit, see `lcml.circuits.circuit.Circuit`."""
+
+    @property
+    def n_variables(self) -> int: ...
+    @property
+    def n_literals(self) -> int: ...
+    @property
+    def n_elements(self) -> int: ...
+    @property
+    def is_tautology(self) -> bool: ...
+    @property
+    def or_start(self) -> IntArray: ...
+    @property
+    def elem_prime(self) -> IntArray: ...
+    @property
+    def elem_sub(self) -> IntArray: ...
+
+
+class ViewArrays(Protocol):
+    """What kernels read of a view, see `lcml.circuits.views`."""
+
+    @property
+    def index(self) -> IntArray: ...
+    @property
+    def cell_start(self) -> IntArray: ...
+    @property
+    def root(self) -> bool: ...
+
+
+class ProgramArrays(Protocol):
+    """What kernels read of a product circuit, see `lcml.passes.products.ProductProgram`, in the order they take it."""
+
+    @property
+    def wire_start(self) -> IntArray: ...
+    @property
+    def wires(self) -> IntArray: ...
+    @property
+    def slot_start(self) -> IntArray: ...
+    @property
+    def factor_start(self) -> IntArray: ...
+    @property
+    def factors(self) -> IntArray: ...
+    @property
+    def wanted(self) -> IntArray: ...
+
+
+def program_arrays(program: ProgramArrays) -> tuple[IntArray, ...]:
+    """The arrays of a program in the order that the kernels take them."""
+    return (
+        program.wire_start,
+        program.wires,
+        program.slot_start,
+        program.factor_start,
+        program.factors,
+        program.wanted,
+    )
 
 
 class Backend(ABC):
@@ -60,13 +118,13 @@ class Backend(ABC):
         return self.xp.astype(values, self.xp.float32) * scale
 
     product_features: Callable[..., None] | None = None
-    """A fused kernel, or None: (view, program, examples, rows, levels, out), see lcml.kernels.products."""
+    """A fused kernel, or None: (view, program, examples, rows, levels, out), see lcml.backend.kernels.products."""
 
-    flows: Callable[["Circuit", Array], tuple[Array, int]] | None = None
+    flows: Callable[[CircuitArrays, Array], tuple[Array, int]] | None = None
     """A fused kernel, or None: (circuit, examples) to flows (2 n_variables + n_elements, n_examples), NaN where
     Pr(root) = 0, and the first such example or -1."""
 
-    weighted_flows: Callable[["Circuit", Array, Array], tuple[Array, int]] | None = None
+    weighted_flows: Callable[[CircuitArrays, Array, Array], tuple[Array, int]] | None = None
     """A fused kernel, or None: (circuit, examples, weights) to weights @ flows without the flows, and as `flows`."""
 
     @abstractmethod

@@ -2,21 +2,15 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import fields
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lcml.backend.base import Array, Backend
+from lcml.backend.base import Array, Backend, CircuitArrays, ProgramArrays, ViewArrays, program_arrays
 from lcml.errors import MissingDependencyError, SettingsError
-
-if TYPE_CHECKING:
-    from lcml.circuit import Circuit
-    from lcml.products import ProductProgram
-    from lcml.views import View
 
 _In = TypeVar("_In")
 _Out = TypeVar("_Out")
@@ -79,12 +73,12 @@ class CupyBackend(Backend):
         return map(function, items)
 
     def product_features(
-        self, view: "View", program: "ProductProgram", examples: Array, rows: Array, levels: int, out: Array
+        self, view: ViewArrays, program: ProgramArrays, examples: Array, rows: Array, levels: int, out: Array
     ) -> None:
-        from lcml.kernels import cuda_products
+        from lcml.backend.kernels import cuda_products
 
         of_view = self._on_device(view, view.index, view.cell_start)
-        of_program = self._on_device(program, *(getattr(program, field.name) for field in fields(program)))
+        of_program = self._on_device(program, *program_arrays(program))
         rows = self.xp.asarray(rows, dtype=np.int32)
         cuda_products.product_features(self.xp, of_view, of_program, examples, rows, view.root, levels, out)
 
@@ -94,16 +88,16 @@ class CupyBackend(Backend):
             self._packed[owner] = tuple(self.xp.asarray(values) for values in arrays)
         return self._packed[owner]
 
-    def flows(self, circuit: "Circuit", examples: Array) -> tuple[Array, int]:
-        from lcml.kernels import cuda
+    def flows(self, circuit: CircuitArrays, examples: Array) -> tuple[Array, int]:
+        from lcml.backend.kernels import cuda
 
         structure, x = self._structure(circuit), self.xp.ascontiguousarray(examples.T)
         scratch = self.xp.empty(cuda.scratch_shape(structure, x), dtype=x.dtype)
         out = self.xp.empty((circuit.n_literals + circuit.n_elements, x.shape[1]), dtype=x.dtype)
         return out, self._contradiction(circuit, cuda.flows_into(self.xp, structure, x, scratch, out))
 
-    def weighted_flows(self, circuit: "Circuit", examples: Array, weights: Array) -> tuple[Array, int]:
-        from lcml.kernels import cuda
+    def weighted_flows(self, circuit: CircuitArrays, examples: Array, weights: Array) -> tuple[Array, int]:
+        from lcml.backend.kernels import cuda
 
         structure, x = self._structure(circuit), self.xp.ascontiguousarray(examples.T)
         scratch = self.xp.empty(cuda.scratch_shape(structure, x), dtype=x.dtype)
@@ -111,9 +105,9 @@ class CupyBackend(Backend):
         out = self.xp.empty((weights.shape[1], x.shape[1]), dtype=x.dtype)
         return out, self._contradiction(circuit, cuda.logits_into(self.xp, structure, x, weights, scratch, out))
 
-    def _structure(self, circuit: "Circuit") -> tuple[Array, Array, Array, bool]:
+    def _structure(self, circuit: CircuitArrays) -> tuple[Array, Array, Array, bool]:
         """The circuit on the device, as the kernels want it."""
-        from lcml.kernels import cuda
+        from lcml.backend.kernels import cuda
 
         if circuit not in self._packed:
             packed = cuda.pack(circuit.or_start, circuit.elem_prime, circuit.elem_sub, circuit.n_variables)
@@ -121,7 +115,7 @@ class CupyBackend(Backend):
         found: tuple[Array, Array, Array, bool] = self._packed[circuit]
         return found
 
-    def _contradiction(self, circuit: "Circuit", total: Array) -> int:
+    def _contradiction(self, circuit: CircuitArrays, total: Array) -> int:
         """The first example with Pr(root) = 0, or -1; does not wait for the device where there can be none."""
         if circuit.is_tautology or not bool((total == 0).any()):
             return -1

@@ -6,18 +6,13 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lcml.backend.base import Array, Backend
+from lcml.backend.base import Array, Backend, CircuitArrays, ProgramArrays, ViewArrays, program_arrays
 from lcml.errors import MissingDependencyError
-
-if TYPE_CHECKING:
-    from lcml.circuit import Circuit
-    from lcml.products import ProductProgram
-    from lcml.views import View
 
 _In = TypeVar("_In")
 _Out = TypeVar("_Out")
@@ -84,7 +79,7 @@ class NumbaBackend(NumpyBackend):
     def __init__(self) -> None:
         super().__init__()
         try:
-            from lcml.kernels import passes, products
+            from lcml.backend.kernels import passes, products
         except ImportError as error:
             raise MissingDependencyError("numba", "fast", "the numba backend") from error
         self._products, self._passes = products, passes
@@ -95,36 +90,31 @@ class NumbaBackend(NumpyBackend):
         return out
 
     def product_features(
-        self, view: "View", program: "ProductProgram", examples: Array, rows: Array, levels: int, out: Array
+        self, view: ViewArrays, program: ProgramArrays, examples: Array, rows: Array, levels: int, out: Array
     ) -> None:
         self._products.product_features(
             np.ascontiguousarray(examples),
             view.index,
             view.cell_start,
-            program.wire_start,
-            program.wires,
-            program.slot_start,
-            program.factor_start,
-            program.factors,
-            program.wanted,
+            *program_arrays(program),
             np.asarray(rows, dtype=np.int32),
             view.root,
             float(levels),
             out,
         )
 
-    def flows(self, circuit: "Circuit", examples: Array) -> tuple[Array, int]:
+    def flows(self, circuit: CircuitArrays, examples: Array) -> tuple[Array, int]:
         out = self._passes.aligned_empty((circuit.n_literals + circuit.n_elements, len(examples)), examples.dtype)
         return out, self._passes.flows_into(examples, *_structure(circuit), out)
 
-    def weighted_flows(self, circuit: "Circuit", examples: Array, weights: Array) -> tuple[Array, int]:
+    def weighted_flows(self, circuit: CircuitArrays, examples: Array, weights: Array) -> tuple[Array, int]:
         out = np.empty((len(examples), len(weights)), examples.dtype)
         weights = np.ascontiguousarray(weights, dtype=examples.dtype)
         contradiction = self._passes.logits_into(examples, *_structure(circuit), weights, out)
         return out.T, contradiction
 
 
-def _structure(circuit: "Circuit") -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], bool]:
+def _structure(circuit: CircuitArrays) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], bool]:
     return circuit.or_start, circuit.elem_prime, circuit.elem_sub, circuit.is_tautology
 
 

@@ -33,9 +33,9 @@ def bench(
     """
     from dataclasses import asdict
 
-    from lcml import benchmark
     from lcml.cli.inputs import read_examples
     from lcml.formats import load_model
+    from lcml.reproduce import benchmark
 
     loaded = load_model(model)
     sizes = tuple(batch_size or benchmark.BATCH_SIZES)

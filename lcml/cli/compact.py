@@ -18,8 +18,8 @@ def compact(
 
     Weights are moved, none is approximated: predictions stay equal up to rounding.
     """
-    from lcml.compact import compact as compacted
     from lcml.formats import load_model, save_model
+    from lcml.model.compact import compact as compacted
 
     before = load_model(model)
     after = compacted(before)

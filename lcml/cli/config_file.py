@@ -10,7 +10,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import typer
 
 from lcml.errors import SettingsError
-from lcml.recipes import recipe_options
+from lcml.runs.recipes import recipe_options
 
 _NAMES = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
 

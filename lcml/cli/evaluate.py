@@ -45,8 +45,8 @@ def evaluate(
     from lcml.backend import get_backend
     from lcml.cli.inputs import read_examples
     from lcml.formats import load_model
-    from lcml.metrics import confusion_matrix, quality
-    from lcml.model import predicted_codes
+    from lcml.model.head import predicted_codes
+    from lcml.model.metrics import confusion_matrix, quality
 
     started = monotonic()
     device = get_backend(backend)

@@ -25,7 +25,7 @@ def explain(
 
     from lcml.cli.inputs import read_examples, shown_names
     from lcml.errors import DataError
-    from lcml.explain import explain as explain_example
+    from lcml.explain.contributions import explain as explain_example
     from lcml.formats import load_model
 
     loaded = load_model(model)

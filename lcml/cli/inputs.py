@@ -6,7 +6,7 @@ from typing import Any, Literal, cast, get_args
 from lcml.data import Examples, load_examples, load_splits
 from lcml.data.raw import default_names
 from lcml.errors import DataError, SettingsError
-from lcml.model import LogisticCircuit
+from lcml.model.model import LogisticCircuit
 
 SplitName = Literal["train", "valid", "test"]
 _DIVISION = {"seed": int, "valid_fraction": float, "test_fraction": float, "train_fraction": float}

@@ -7,8 +7,8 @@ import typer
 from lcml.cli.common import JsonOption, ModelArgument, print_json, print_table
 
 if TYPE_CHECKING:
-    from lcml.circuit import Circuit
-    from lcml.parts import Part
+    from lcml.circuits.circuit import Circuit
+    from lcml.circuits.parts import Part
 
 _TOP = 3
 _MOST_VALUES = 8
@@ -22,10 +22,10 @@ def inspect(
     ] = _TOP,
 ) -> None:
     """Show what is in a model: sizes, encoder, classes, where it comes from, and what weighs most in it."""
-    from lcml.channels import ChannelEncoder
     from lcml.cli.inputs import shown_names
-    from lcml.explain import feature_cases, top_conditions
+    from lcml.explain.contributions import feature_cases, top_conditions
     from lcml.formats import load_model
+    from lcml.inputs.channels import ChannelEncoder
 
     loaded = load_model(model)
     n_sets, circuits = len(loaded.bias), [part.circuit for part in loaded.parts]

@@ -8,7 +8,8 @@ import typer
 from lcml.cli.common import BackendOption, DataArgument, DataDirOption, ModelArgument, TargetOption
 
 if TYPE_CHECKING:
-    from lcml.model import FloatArray, LogisticCircuit
+    from lcml.arrays import FloatArray
+    from lcml.model.model import LogisticCircuit
 
 
 def predict(
@@ -50,7 +51,7 @@ def _lines(model: "LogisticCircuit", logits: "FloatArray", proba: bool) -> Itera
     import csv
     import io
 
-    from lcml.model import predicted_codes, probabilities
+    from lcml.model.head import predicted_codes, probabilities
 
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")

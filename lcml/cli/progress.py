@@ -12,8 +12,8 @@ _WIDE = 110
 """Columns of a terminal from which figures are spelt out beside the bar."""
 
 if TYPE_CHECKING:
-    from lcml.records import RoundRecord
-    from lcml.settings import LearnSettings
+    from lcml.learning.settings import LearnSettings
+    from lcml.runs.records import RoundRecord
 
 
 class TrainProgress(AbstractContextManager["TrainProgress"]):

@@ -6,9 +6,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from lcml.checkpoint import Checkpoint, load_checkpoint
 from lcml.errors import SettingsError, TrackingError
-from lcml.records import CHECKPOINT_TAG
+from lcml.runs.checkpoint import Checkpoint, load_checkpoint
+from lcml.runs.records import CHECKPOINT_TAG
 from lcml.tracking import DEFAULT_URI, RunSummary, find_run
 
 _CHANGEABLE = (

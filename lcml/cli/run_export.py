@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lcml.channels import ChannelEncoder
 from lcml.cli.inputs import known_names
 from lcml.errors import MissingDependencyError
 from lcml.formats import load_model
-from lcml.model import LogisticCircuit
-from lcml.records import MODEL_ARTIFACT
+from lcml.inputs.channels import ChannelEncoder
+from lcml.model.model import LogisticCircuit
+from lcml.runs.records import MODEL_ARTIFACT
 from lcml.tracking import DEFAULT_URI, download_artifact, find_run, log_onnx
 from lcml.tracking.registry import EXPLANATION_FILE, MODEL_FILE, REPORT_FILE
 

@@ -11,7 +11,6 @@ from lcml.cli.common import print_json
 from lcml.cli.progress import TrainProgress
 from lcml.cli.signals import StopSignals
 from lcml.errors import MissingDependencyError, SettingsError
-from lcml.recipes import recipe_names
 from lcml.reproduce import (
     EXPERIMENT,
     Row,
@@ -31,9 +30,10 @@ from lcml.reproduce import (
     write_picture,
     write_tables,
 )
+from lcml.runs.recipes import recipe_names
+from lcml.runs.training import make_learner
 from lcml.tracking import DEFAULT_URI, MlflowTracker, NullTracker, Tracker
 from lcml.tracking.store import import_mlflow
-from lcml.training import make_learner
 
 
 def run(

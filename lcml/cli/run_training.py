@@ -13,12 +13,12 @@ from lcml.cli.progress import TrainProgress
 from lcml.cli.resume import resume
 from lcml.cli.run_export import Exported
 from lcml.cli.signals import StopSignals
-from lcml.config import TrainConfig
 from lcml.errors import MissingDependencyError, TrackingError
-from lcml.preparation import Prepared, prepare
+from lcml.runs.config import TrainConfig
+from lcml.runs.preparation import Prepared, prepare
+from lcml.runs.training import Outcome, make_learner, train
 from lcml.tracking import DEFAULT_EXPERIMENT, DEFAULT_URI, MlflowTracker, NullTracker, Tracker, ui_hint
 from lcml.tracking.store import import_mlflow
-from lcml.training import Outcome, make_learner, train
 
 _UI = "http://127.0.0.1:5000"
 """Where `mlflow ui` serves its pages by default."""

@@ -7,13 +7,13 @@ import typer
 from lcml.backend import BackendName, FeaturePrecision
 from lcml.cli.common import DataDirOption, JsonOption, TargetOption, print_json
 from lcml.cli.config_file import given_options
-from lcml.config import TrainConfig, VtreeKind
-from lcml.encoder import EncoderKind
 from lcml.errors import SettingsError
-from lcml.model import Link
-from lcml.recipes import recipe_names
-from lcml.scoring import Criterion
-from lcml.settings import LearnSettings, Metric, SolverName
+from lcml.inputs.encoders import EncoderKind
+from lcml.learning.scoring import Criterion
+from lcml.learning.settings import LearnSettings, Metric, SolverName
+from lcml.model.head import Link
+from lcml.runs.config import TrainConfig, VtreeKind
+from lcml.runs.recipes import recipe_names
 
 _RUN = TrainConfig()
 _LEARN = LearnSettings()

@@ -1,7 +1,7 @@
 """Data sets by name or path, checked at the door and divided for learning."""
 
+from lcml.data.division import DataSplits, Examples
 from lcml.data.load import UNLABELLED, load_examples, load_splits
 from lcml.data.named import NAMED_SETS
-from lcml.data.splits import DataSplits, Examples
 
 __all__ = ["NAMED_SETS", "UNLABELLED", "DataSplits", "Examples", "load_examples", "load_splits"]

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from lcml.data.raw import RawSet, default_names, listed, rows_of_pixels
 from lcml.data.stored import fits
 from lcml.errors import DataError, FormatError
-from lcml.rows import Matrix, StoredMatrix, all_rows
+from lcml.inputs.rows import Matrix, StoredMatrix, all_rows
 
 DTYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 MAX_DIMENSIONS = 3

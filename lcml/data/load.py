@@ -8,13 +8,13 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from lcml.backend import NumpyBackend
+from lcml.data.division import DataSplits, Examples, divide
 from lcml.data.idx import read_idx_directory
 from lcml.data.labels import code_labels
 from lcml.data.named import NAMED_SETS, read_named
 from lcml.data.npy import FEATURES, read_npy_directory
 from lcml.data.npz import read_npz
 from lcml.data.raw import RawSet, listed
-from lcml.data.splits import DataSplits, Examples, divide
 from lcml.data.tables import read_table
 from lcml.errors import DataError
 
@@ -46,7 +46,7 @@ def load_splits(
     `source` is one of NAMED_SETS, a directory of IDX files or with features.npy and labels.npy, or an .npz, .csv or
     .parquet file (`target`: the column of labels); a relative path is taken from `data_dir` where that is given.
     Features that take more than a quarter of `memory_budget` (bytes; by default most of the memory available), raw and
-    encoded, stay on disk as `lcml.rows.Rows`, where their format allows it (not gzipped IDX, .npz or .csv).
+    encoded, stay on disk as `lcml.inputs.rows.Rows`, where their format allows it (not gzipped IDX, .npz or .csv).
 
     A source with test examples of its own keeps them; otherwise `test_fraction` of all is set aside. Then
     `train_fraction` of the others is kept, and `valid_fraction` of those goes to validation. Every choice is

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from lcml.data.raw import RawSet, default_names
 from lcml.data.stored import load_if_fits
 from lcml.errors import DataError, FormatError
-from lcml.rows import Matrix, StoredMatrix
+from lcml.inputs.rows import Matrix, StoredMatrix
 
 FEATURES, LABELS = "features.npy", "labels.npy"
 HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}

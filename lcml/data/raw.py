@@ -7,7 +7,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from lcml.errors import DataError
-from lcml.rows import Matrix, check_features
+from lcml.inputs.rows import Matrix, check_features
 
 LISTED = 12
 """An error message lists so many names of a longer list."""

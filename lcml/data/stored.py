@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lcml.errors import OutputError
-from lcml.rows import Matrix, StoredMatrix, all_rows
+from lcml.inputs.rows import Matrix, StoredMatrix, all_rows
 
 _ENCODED_BYTES = np.dtype(np.float32).itemsize
 _LARGE_TEMPORARY = "/var/tmp"

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from lcml.data.raw import RawSet, default_names, listed
 from lcml.data.stored import gather
 from lcml.errors import DataError, FormatError, MissingDependencyError, OutputError
-from lcml.rows import CHUNK_BYTES
+from lcml.inputs.rows import CHUNK_BYTES
 
 TARGET_NAMES = ("label", "target", "class", "y")
 """A column of one of these names is the target where none is named."""

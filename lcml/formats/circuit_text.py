@@ -16,13 +16,15 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from lcml.circuit import Circuit
-from lcml.encoder import fit_encoder
+from lcml.arrays import FloatArray
+from lcml.circuits.circuit import Circuit
+from lcml.circuits.vtree import Vtree
 from lcml.errors import CircuitError, SettingsError
 from lcml.files import atomic_writer
 from lcml.formats.lines import TextFile, excerpt
-from lcml.model import FloatArray, Link, LogisticCircuit, n_weight_sets
-from lcml.vtree import Vtree
+from lcml.inputs.encoders import fit_encoder
+from lcml.model.head import Link, n_weight_sets
+from lcml.model.model import LogisticCircuit
 
 HEADERS = (b"Logistic Circuit", b"Logisitic Circuit", b"Regression Circuit")
 """What the first line may read; the second is how the authors' program spells it."""

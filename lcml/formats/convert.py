@@ -8,7 +8,7 @@ from lcml.errors import SettingsError
 from lcml.formats.circuit_text import read_circuit, write_circuit
 from lcml.formats.model_file import load_model, save_model
 from lcml.formats.vtree_text import read_vtree, write_vtree
-from lcml.model import LogisticCircuit
+from lcml.model.model import LogisticCircuit
 
 MODEL_SUFFIX, CIRCUIT_SUFFIX, VTREE_SUFFIX = ".lcml", ".circuit", ".vtree"
 

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lcml.channels import stored_encoder
-from lcml.circuit import Circuit
+from lcml.circuits.circuit import Circuit
+from lcml.circuits.parts import Part
+from lcml.circuits.views import View, view_from_dict
+from lcml.circuits.vtree import Vtree
 from lcml.errors import CircuitError, FormatError, LcmlError
 from lcml.formats.container import Arrays, read_container, write_container
-from lcml.model import LogisticCircuit
-from lcml.parts import Part
-from lcml.views import View, view_from_dict
-from lcml.vtree import Vtree
+from lcml.inputs.channels import stored_encoder
+from lcml.model.model import LogisticCircuit
 
 MODEL_KIND = "lcml model"
 MODEL_VERSION = 2

@@ -7,9 +7,9 @@ I ID LEFT RIGHT      an inner node, after its children
 
 from pathlib import Path
 
+from lcml.circuits.vtree import Vtree
 from lcml.files import write_atomically
 from lcml.formats.lines import TextFile, excerpt
-from lcml.vtree import Vtree
 
 _HEADER = """\
 c A vtree: node ids count from 0, variables from 1, children stand before their parents.

@@ -10,8 +10,8 @@ from typing import Any
 
 from lcml.data import DataSplits
 from lcml.errors import LcmlError
+from lcml.learning.solver import never
 from lcml.reproduce.baselines import Fitted, fit
-from lcml.solver import never
 
 _POLL_SECONDS = 0.1
 

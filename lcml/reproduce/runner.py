@@ -11,24 +11,24 @@ from typing import Any
 
 import lcml
 from lcml.backend import BackendName, evaluation_precision, get_backend
-from lcml.checkpoint import load_checkpoint
-from lcml.config import TrainConfig
 from lcml.data import DataSplits, load_splits
 from lcml.errors import DataError
 from lcml.formats import load_model
-from lcml.learner import Learner
-from lcml.metrics import quality
-from lcml.model import LogisticCircuit
-from lcml.preparation import Prepared, prepare
-from lcml.recipes import recipe_options
-from lcml.records import dataset_record
+from lcml.learning.learner import Learner
+from lcml.learning.solver import never
+from lcml.model.metrics import quality
+from lcml.model.model import LogisticCircuit
 from lcml.reproduce import baselines
 from lcml.reproduce.apart import fit_apart
 from lcml.reproduce.experiments import MODELS, Row
 from lcml.reproduce.results import RowResult, check_same, difference
-from lcml.solver import never
+from lcml.runs.checkpoint import load_checkpoint
+from lcml.runs.config import TrainConfig
+from lcml.runs.preparation import Prepared, prepare
+from lcml.runs.recipes import recipe_options
+from lcml.runs.records import dataset_record
+from lcml.runs.training import OnRound, train
 from lcml.tracking import Status, Tracker
-from lcml.training import OnRound, train
 
 EXPERIMENT = "reproduce"
 """The experiment of the tracking store that the runs belong to."""
@@ -96,7 +96,8 @@ def row_settings(row: Row, setup: Setup) -> dict[str, Any]:
 def prepare_circuit(row: Row, setup: Setup) -> Prepared:
     """Everything in memory for the row's training, from its checkpoint where one is there.
 
-    Raises SettingsError for a checkpoint of other settings, else as `lcml.preparation.prepare` and `load_checkpoint`.
+    Raises SettingsError for a checkpoint of other settings, else as `lcml.runs.preparation.prepare` and
+    `load_checkpoint`.
     """
     config = circuit_config(row, setup)
     path = setup.directory / "checkpoints" / f"{row.name}.checkpoint"

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lcml import plots
 from lcml.files import write_atomically
 from lcml.reproduce import claims
 from lcml.reproduce.experiments import DATA, MODELS, TABLES, Row
 from lcml.reproduce.results import RowResult
+from lcml.runs import plots
 
 Results = Mapping[Row, RowResult]
 

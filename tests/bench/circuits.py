@@ -4,10 +4,10 @@ from pathlib import Path
 
 import numpy as np
 
-from lcml import vtree
-from lcml.encoder import ScaleEncoder
+from lcml.circuits import vtree
 from lcml.formats import read_circuit, read_vtree
-from lcml.model import LogisticCircuit
+from lcml.inputs.encoders import ScaleEncoder
+from lcml.model.model import LogisticCircuit
 from tests.worlds import grown
 
 

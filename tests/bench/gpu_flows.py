@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from lcml.backend import CupyBackend
-from lcml.circuit import Circuit
-from lcml.kernels import cuda
-from lcml.model import LogisticCircuit
+from lcml.backend.kernels import cuda
+from lcml.circuits.circuit import Circuit
+from lcml.model.model import LogisticCircuit
 from tests.bench.circuits import mnist_model
 
 N_EXAMPLES = 1 << 16

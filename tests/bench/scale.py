@@ -30,15 +30,15 @@ _N_EXAMPLES, _N_VARIABLES, _N_CLASSES = 4_000, 400, 10
 
 def measure(axis: str, size: int) -> dict[str, Any]:
     """The seconds of features, a pass for loss and gradient, scoring and splitting, and the peak memory in MB."""
-    from lcml import vtree as vtrees
     from lcml.backend import get_backend
-    from lcml.features import FeatureStore
-    from lcml.objective import Objective
-    from lcml.parameters import Layout
-    from lcml.parts import initial_part
-    from lcml.scoring import score_splits
-    from lcml.selection import apply_within, choose_splits
-    from lcml.views import IdentityView
+    from lcml.circuits import vtree as vtrees
+    from lcml.circuits.parts import initial_part
+    from lcml.circuits.views import IdentityView
+    from lcml.learning.objective import Objective
+    from lcml.learning.parameters import Layout
+    from lcml.learning.scoring import score_splits
+    from lcml.learning.selection import apply_within, choose_splits
+    from lcml.passes.feature_store import FeatureStore
 
     backend, generator = get_backend("auto"), np.random.default_rng(0)
     examples, labels, n_classes = data(axis, size, generator)
@@ -86,8 +86,8 @@ def measure(axis: str, size: int) -> dict[str, Any]:
 def data(axis: str, size: int, generator: np.random.Generator) -> tuple[Any, Any, int]:
     """Encoded examples, labels and the number of classes of a point."""
     if axis == "examples":
-        from lcml.augmentation import Augmentation, augmented
         from lcml.data import load_splits
+        from lcml.inputs.augmentation import Augmentation, augmented
 
         train = load_splits("mnist", valid_fraction=0.01).train
         copies = max(0, -(-size // len(train.labels)) - 1)
@@ -102,10 +102,10 @@ def data(axis: str, size: int, generator: np.random.Generator) -> tuple[Any, Any
 
 
 def _warm_up(backend: Any) -> None:
-    from lcml import vtree as vtrees
-    from lcml.features import FeatureStore
-    from lcml.parts import initial_part
-    from lcml.views import IdentityView
+    from lcml.circuits import vtree as vtrees
+    from lcml.circuits.parts import initial_part
+    from lcml.circuits.views import IdentityView
+    from lcml.passes.feature_store import FeatureStore
 
     part = initial_part(IdentityView(4), vtrees.balanced(4))
     FeatureStore([part], np.zeros((2, 4), np.float32), backend, precision="fixed16")

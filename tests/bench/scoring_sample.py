@@ -12,18 +12,18 @@ from collections.abc import Callable
 
 import numpy as np
 
-from lcml import vtree as vtrees
 from lcml.backend import get_backend
+from lcml.circuits import vtree as vtrees
+from lcml.circuits.views import IdentityView, WindowView, window_vtree
 from lcml.data import load_splits
-from lcml.encoder import fit_encoder
-from lcml.features import FeatureStore
-from lcml.learner import EncodedSet, Learner
-from lcml.objective import Objective
-from lcml.parameters import Layout
-from lcml.scoring import Candidates, race_splits, score_splits
-from lcml.selection import choose_splits
-from lcml.settings import LearnSettings
-from lcml.views import IdentityView, WindowView, window_vtree
+from lcml.inputs.encoders import fit_encoder
+from lcml.learning.learner import EncodedSet, Learner
+from lcml.learning.objective import Objective
+from lcml.learning.parameters import Layout
+from lcml.learning.scoring import Candidates, race_splits, score_splits
+from lcml.learning.selection import choose_splits
+from lcml.learning.settings import LearnSettings
+from lcml.passes.feature_store import FeatureStore
 
 SAMPLES = {"flat": (1_024, 2_048, 4_096, 8_192, 16_384, 27_000), "windows": (512, 1_024, 2_048, 4_096)}
 

@@ -17,17 +17,17 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 
-from lcml import vtree as vtrees
 from lcml.backend import get_backend
+from lcml.circuits import vtree as vtrees
+from lcml.circuits.views import IdentityView
 from lcml.data import load_splits
-from lcml.encoder import fit_encoder
-from lcml.features import FeatureStore
-from lcml.learner import EncodedSet, Learner
-from lcml.objective import Objective
-from lcml.parameters import Layout, Parameters
-from lcml.settings import LearnSettings
-from lcml.solver import SolverSettings, minimise
-from lcml.views import IdentityView
+from lcml.inputs.encoders import fit_encoder
+from lcml.learning.learner import EncodedSet, Learner
+from lcml.learning.objective import Objective
+from lcml.learning.parameters import Layout, Parameters
+from lcml.learning.settings import LearnSettings
+from lcml.learning.solver import SolverSettings, minimise
+from lcml.passes.feature_store import FeatureStore
 
 SHARES = (1e-1, 1e-2, 1e-3)
 """A solver is timed until its loss exceeds the reference by less than these shares."""

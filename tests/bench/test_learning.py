@@ -9,23 +9,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lcml import vtree as vtrees
 from lcml.backend import Backend, NumbaBackend, NumpyBackend
+from lcml.circuits import vtree as vtrees
+from lcml.circuits.parts import Part
+from lcml.circuits.views import IdentityView, View, WindowView, window_vtree
+from lcml.circuits.vtree import Vtree
 from lcml.data import load_splits
-from lcml.encoder import fit_encoder
-from lcml.features import FeatureStore
 from lcml.formats import load_model, save_model
-from lcml.learner import EncodedSet, Learner
-from lcml.model import LogisticCircuit
-from lcml.objective import Objective
-from lcml.parameters import Layout
-from lcml.parts import Part
-from lcml.scoring import score_splits
-from lcml.selection import apply_within, choose_splits
-from lcml.settings import LearnSettings
-from lcml.solver import SolverSettings, minimise
-from lcml.views import IdentityView, View, WindowView, window_vtree
-from lcml.vtree import Vtree
+from lcml.inputs.encoders import fit_encoder
+from lcml.learning.learner import EncodedSet, Learner
+from lcml.learning.objective import Objective
+from lcml.learning.parameters import Layout
+from lcml.learning.scoring import score_splits
+from lcml.learning.selection import apply_within, choose_splits
+from lcml.learning.settings import LearnSettings
+from lcml.learning.solver import SolverSettings, minimise
+from lcml.model.model import LogisticCircuit
+from lcml.passes.feature_store import FeatureStore
 
 BACKENDS = [NumpyBackend(), NumbaBackend()]
 VIEWS: dict[str, tuple[View, Vtree]] = {

@@ -14,18 +14,20 @@ import numpy as np
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from lcml import load_model, save_model, vtree
+from lcml import load_model, save_model
 from lcml.backend import Backend, NumbaBackend, NumpyBackend
-from lcml.benchmark import BASELINE, REFERENCE, SparseBackend, interleaved, random_inputs
-from lcml.features import FeatureMap, FeatureStore
-from lcml.flows import example_flows
-from lcml.model import LogisticCircuit
-from lcml.objective import Objective
-from lcml.parts import Part
-from lcml.plan import compile_plan
-from lcml.scoring import score_splits
-from lcml.splits import apply_splits
-from lcml.views import IdentityView
+from lcml.circuits import vtree
+from lcml.circuits.parts import Part
+from lcml.circuits.splits import apply_splits
+from lcml.circuits.views import IdentityView
+from lcml.learning.objective import Objective
+from lcml.learning.scoring import score_splits
+from lcml.model.model import LogisticCircuit
+from lcml.passes.feature_map import FeatureMap
+from lcml.passes.feature_store import FeatureStore
+from lcml.passes.flows import example_flows
+from lcml.passes.plan import compile_plan
+from lcml.reproduce.benchmark import BASELINE, REFERENCE, SparseBackend, interleaved, random_inputs
 from tests.bench.circuits import mnist_model
 from tests.worlds import grown, random_splits
 

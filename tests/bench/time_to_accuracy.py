@@ -11,11 +11,11 @@ import time
 
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 
-from lcml.config import TrainConfig
-from lcml.preparation import prepare
-from lcml.recipes import recipe_options
+from lcml.runs.config import TrainConfig
+from lcml.runs.preparation import prepare
+from lcml.runs.recipes import recipe_options
+from lcml.runs.training import make_learner, train
 from lcml.tracking import NullTracker
-from lcml.training import make_learner, train
 
 GOAL = 0.973
 

@@ -19,23 +19,23 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 
-from lcml import vtree as vtrees
 from lcml.backend import get_backend
-from lcml.channels import ChannelEncoder
+from lcml.circuits import vtree as vtrees
+from lcml.circuits.parts import GrownPart
+from lcml.circuits.views import IdentityView, View, WindowView, window_vtree
+from lcml.circuits.vtree import Vtree
 from lcml.data import load_splits
-from lcml.encoder import Encoder, fit_encoder
-from lcml.features import FeatureStore
-from lcml.learner import EncodedSet, Learner
-from lcml.objective import Objective
-from lcml.parameters import Layout, Parameters
-from lcml.parts import GrownPart
-from lcml.preconditioner import Preconditioner
-from lcml.scoring import score_splits
-from lcml.selection import apply_to_parts, choose_splits
-from lcml.settings import LearnSettings
-from lcml.solver import SolverSettings, minimise
-from lcml.views import IdentityView, View, WindowView, window_vtree
-from lcml.vtree import Vtree
+from lcml.inputs.channels import ChannelEncoder
+from lcml.inputs.encoders import Encoder, fit_encoder
+from lcml.learning.learner import EncodedSet, Learner
+from lcml.learning.objective import Objective
+from lcml.learning.parameters import Layout, Parameters
+from lcml.learning.preconditioner import Preconditioner
+from lcml.learning.scoring import score_splits
+from lcml.learning.selection import apply_to_parts, choose_splits
+from lcml.learning.settings import LearnSettings
+from lcml.learning.solver import SolverSettings, minimise
+from lcml.passes.feature_store import FeatureStore
 
 from .solvers import SHARES, Counted, Enough
 

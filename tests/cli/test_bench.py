@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from lcml import LogisticCircuit, save_model, vtree
-from lcml.benchmark import available_backends, element_evaluations, interleaved, random_inputs
+from lcml import LogisticCircuit, save_model
+from lcml.circuits import vtree
+from lcml.circuits.parts import Part
+from lcml.circuits.views import WindowView
 from lcml.cli import app
-from lcml.encoder import BooleanEncoder, ScaleEncoder
-from lcml.features import FeatureMap
-from lcml.parts import Part
-from lcml.views import WindowView
+from lcml.inputs.encoders import BooleanEncoder, ScaleEncoder
+from lcml.passes.feature_map import FeatureMap
+from lcml.reproduce.benchmark import available_backends, element_evaluations, interleaved, random_inputs
 
 from ..worlds import grown
 

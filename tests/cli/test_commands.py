@@ -15,11 +15,11 @@ from sklearn.datasets import load_iris
 from sklearn.metrics import accuracy_score, f1_score, log_loss
 
 from lcml import LogisticCircuit, load_model, save_model
-from lcml.circuit import initial_circuit
+from lcml.circuits.circuit import initial_circuit
+from lcml.circuits.splits import Split, apply_splits
+from lcml.circuits.vtree import balanced
 from lcml.data import load_splits
-from lcml.encoder import ScaleEncoder
-from lcml.splits import Split, apply_splits
-from lcml.vtree import balanced
+from lcml.inputs.encoders import ScaleEncoder
 from tests.cli.commands import output, refused, run
 
 NAMES = ("sepal length (cm)", "sepal width (cm)", "petal length (cm)", "petal width (cm)")

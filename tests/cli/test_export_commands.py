@@ -12,11 +12,11 @@ import onnx
 import onnxruntime
 import pytest
 
-from lcml.circuit import initial_circuit
-from lcml.encoder import ScaleEncoder
+from lcml.circuits.circuit import initial_circuit
+from lcml.circuits.vtree import balanced
 from lcml.formats import load_model, save_model
-from lcml.model import LogisticCircuit
-from lcml.vtree import balanced
+from lcml.inputs.encoders import ScaleEncoder
+from lcml.model.model import LogisticCircuit
 from tests.cli.commands import output, refused, run
 from tests.serving.running import Running, infer_body
 

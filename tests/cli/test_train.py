@@ -19,11 +19,11 @@ from lcml.cli import app
 from lcml.cli.progress import TrainProgress
 from lcml.cli.signals import StopSignals
 from lcml.cli.train import train
-from lcml.config import TrainConfig
 from lcml.formats import load_model
-from lcml.model import LogisticCircuit
-from lcml.records import RoundRecord
-from lcml.settings import LearnSettings
+from lcml.learning.settings import LearnSettings
+from lcml.model.model import LogisticCircuit
+from lcml.runs.config import TrainConfig
+from lcml.runs.records import RoundRecord
 from lcml.tracking import find_run, list_runs
 
 ENVIRONMENT = os.environ | {"OPENBLAS_NUM_THREADS": "1", "COLUMNS": "200"}

@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from onnx.reference import ReferenceEvaluator
 
-from lcml import vtree as vtrees
-from lcml.channels import ChannelEncoder
-from lcml.circuit import Circuit
-from lcml.encoder import BooleanEncoder, Encoder, ScaleEncoder
-from lcml.model import Link, LogisticCircuit, n_weight_sets
-from lcml.parts import Part
-from lcml.views import IdentityView, WindowView
+from lcml.circuits import vtree as vtrees
+from lcml.circuits.circuit import Circuit
+from lcml.circuits.parts import Part
+from lcml.circuits.views import IdentityView, WindowView
+from lcml.inputs.channels import ChannelEncoder
+from lcml.inputs.encoders import BooleanEncoder, Encoder, ScaleEncoder
+from lcml.model.head import Link, n_weight_sets
+from lcml.model.model import LogisticCircuit
 from tests.worlds import grown, random_circuits
 
 

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lcml import vtree as vtrees
 from lcml.backend import NumpyBackend
-from lcml.circuit import Circuit, initial_circuit
+from lcml.circuits import vtree as vtrees
+from lcml.circuits.circuit import Circuit, initial_circuit
 from lcml.errors import CircuitError
-from lcml.flows import flows, literal_rows
-from lcml.model import LogisticCircuit
-from lcml.plan import compile_plan
+from lcml.model.model import LogisticCircuit
+from lcml.passes.flows import flows, literal_rows
+from lcml.passes.plan import compile_plan
 from lcml_export import terms as terms_module
 from lcml_export.compiled import compile_model
 from lcml_export.factoring import factor

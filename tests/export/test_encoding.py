@@ -9,8 +9,8 @@ import pytest
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
-from lcml.channels import CHANNELS, ChannelEncoder
-from lcml.encoder import BooleanEncoder, PlainEncoder, ScaleEncoder
+from lcml.inputs.channels import CHANNELS, ChannelEncoder
+from lcml.inputs.encoders import BooleanEncoder, PlainEncoder, ScaleEncoder
 from lcml_export.encoding import InputType, encode
 from lcml_export.graph import Graph, onnx_type
 

@@ -10,11 +10,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lcml import vtree as vtrees
-from lcml.circuit import initial_circuit
-from lcml.encoder import ScaleEncoder
-from lcml.explain import contributions
-from lcml.model import LogisticCircuit, predicted_codes
+from lcml.circuits import vtree as vtrees
+from lcml.circuits.circuit import initial_circuit
+from lcml.explain.contributions import contributions
+from lcml.inputs.encoders import ScaleEncoder
+from lcml.model.head import predicted_codes
+from lcml.model.model import LogisticCircuit
 from lcml_export import export_model
 from tests.export.models import model_on, run_onnxruntime, run_reference, small_models, thinned, wide_circuit
 

@@ -13,11 +13,11 @@ import onnx
 import pytest
 
 import lcml
-from lcml import vtree as vtrees
-from lcml.circuit import initial_circuit
-from lcml.encoder import BooleanEncoder
+from lcml.circuits import vtree as vtrees
+from lcml.circuits.circuit import initial_circuit
 from lcml.errors import OutputError, SettingsError
 from lcml.formats import read_circuit, read_vtree
+from lcml.inputs.encoders import BooleanEncoder
 from lcml_export import export_model, verification
 from lcml_export.export import content_sha256
 from tests.export.models import model_on, run_onnxruntime, wide_circuit
@@ -133,7 +133,7 @@ def test_weights_beyond_float32_are_refused(tmp_path: Path) -> None:
 
 
 def test_importing_lcml_imports_no_onnx() -> None:
-    code = "import sys, lcml, lcml.model, lcml.compact; print(sorted(set(sys.modules) & {'onnx', 'onnxruntime'}))"
+    code = "import sys, lcml.model.compact; print(sorted(set(sys.modules) & {'onnx', 'onnxruntime'}))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
     code = "import sys, lcml_export; print(sorted(set(sys.modules) & {'onnxruntime'}))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"

@@ -11,14 +11,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lcml import vtree as vtrees
-from lcml.channels import ChannelEncoder
-from lcml.circuit import Circuit, initial_circuit
-from lcml.encoder import ScaleEncoder
-from lcml.explain import contributions
-from lcml.model import LogisticCircuit, predicted_codes
-from lcml.parts import Part
-from lcml.views import IdentityView, WindowView, window_vtree
+from lcml.circuits import vtree as vtrees
+from lcml.circuits.circuit import Circuit, initial_circuit
+from lcml.circuits.parts import Part
+from lcml.circuits.views import IdentityView, WindowView, window_vtree
+from lcml.explain.contributions import contributions
+from lcml.inputs.channels import ChannelEncoder
+from lcml.inputs.encoders import ScaleEncoder
+from lcml.model.head import predicted_codes
+from lcml.model.model import LogisticCircuit
 from lcml_export import export_model, windows
 from lcml_export.compiled import compile_model
 from tests.export.models import (

@@ -10,11 +10,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from lcml import vtree as vtrees
-from lcml.circuit import Circuit, initial_circuit
-from lcml.encoder import BooleanEncoder, Encoder, ScaleEncoder
+from lcml.circuits import vtree as vtrees
+from lcml.circuits.circuit import Circuit, initial_circuit
 from lcml.errors import CircuitError, SettingsError
-from lcml.model import Link, LogisticCircuit
+from lcml.inputs.encoders import BooleanEncoder, Encoder, ScaleEncoder
+from lcml.model.head import Link
+from lcml.model.model import LogisticCircuit
 from lcml_export import export_model
 from tests.export.models import (
     model_on,

@@ -13,7 +13,7 @@ from lcml.errors import LcmlError
 from lcml.reproduce import Row, Setup, row_settings, run_baseline
 from lcml.reproduce.apart import fit_apart
 from lcml.reproduce.baselines import QUICK, SETTINGS, fit
-from tests.test_training import Recorder
+from tests.runs.test_training import Recorder
 
 
 def grey(part: Examples) -> Examples:

@@ -5,9 +5,9 @@ import pytest
 
 from lcml.errors import FormatError, SettingsError
 from lcml.reproduce import Row, RowResult, Setup, prepare_circuit, row_settings, run_circuit
+from lcml.runs.training import make_learner
 from lcml.tracking import NullTracker
-from lcml.training import make_learner
-from tests.test_training import Recorder, stop_after
+from tests.runs.test_training import Recorder, stop_after
 
 ROW = Row("digits", 1.0, "flat", "flat-few")
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from lcml.errors import FormatError, SettingsError
-from lcml.recipes import recipe_names
 from lcml.reproduce import (
     Row,
     RowResult,
@@ -24,6 +23,7 @@ from lcml.reproduce import (
 from lcml.reproduce.claims import ACCURACY, PARAMETERS
 from lcml.reproduce.experiments import MODELS
 from lcml.reproduce.tables import markdown, table_cells
+from lcml.runs.recipes import recipe_names
 
 RESULT = RowResult(
     name="mnist-100-flat",

@@ -79,10 +79,10 @@ def test_a_model_without_contributions_or_sidecar_says_so(launch: Callable[..., 
 
 
 def test_a_plain_inference_leaves_the_contributions_out(tmp_path: Path) -> None:
-    from lcml.circuit import initial_circuit
-    from lcml.encoder import ScaleEncoder
-    from lcml.model import LogisticCircuit
-    from lcml.vtree import balanced
+    from lcml.circuits.circuit import initial_circuit
+    from lcml.circuits.vtree import balanced
+    from lcml.inputs.encoders import ScaleEncoder
+    from lcml.model.model import LogisticCircuit
     from lcml_export import export_model
 
     circuit, generator = initial_circuit(balanced(4)), np.random.default_rng(0)
@@ -114,12 +114,12 @@ def test_a_plain_inference_leaves_the_contributions_out(tmp_path: Path) -> None:
 
 
 def test_a_model_of_windows_is_served_as_any_other(launch: Callable[..., Running], tmp_path: Path) -> None:
-    from lcml.circuit import initial_circuit
-    from lcml.encoder import ScaleEncoder
-    from lcml.model import LogisticCircuit
-    from lcml.parts import Part
-    from lcml.views import IdentityView, WindowView, window_vtree
-    from lcml.vtree import balanced
+    from lcml.circuits.circuit import initial_circuit
+    from lcml.circuits.parts import Part
+    from lcml.circuits.views import IdentityView, WindowView, window_vtree
+    from lcml.circuits.vtree import balanced
+    from lcml.inputs.encoders import ScaleEncoder
+    from lcml.model.model import LogisticCircuit
     from lcml_export import export_model
 
     view = WindowView((1, 4, 3), (2, 2), padding=(1, 0), grid=(2, 1), root=True)

@@ -16,14 +16,14 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from lcml.circuit import initial_circuit
+from lcml.circuits.circuit import initial_circuit
+from lcml.circuits.vtree import balanced
 from lcml.cli import app
-from lcml.encoder import BooleanEncoder, ScaleEncoder
 from lcml.errors import TrackingError
 from lcml.formats import save_model
-from lcml.model import LogisticCircuit
+from lcml.inputs.encoders import BooleanEncoder, ScaleEncoder
+from lcml.model.model import LogisticCircuit
 from lcml.tracking import MlflowTracker, fetch_onnx, log_onnx, register
-from lcml.vtree import balanced
 from tests.cli.test_export_commands import serve
 from tests.tracking.stores import DATA, Server, address, free_port, rows, until
 

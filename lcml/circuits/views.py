@@ -1,0 +1,297 @@
+"""Views: which encoded inputs a circuit's variables read, at which positions, and how flows are pooled over positions.
+
+    identity  one position; variable v is input v
+    window    variable (channel, row, column) of a window reads the image at the window's place; the window slides
+
+A feature of a circuit under a view is, per cell, the mean of its flow over the positions of that cell, square-rooted
+where the view says so; every cell has weights of its own. It is linear in the flows before the root and does not depend
+on the weights, so learning the weights stays convex.
+"""
+
+from dataclasses import asdict, dataclass, fields
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, ClassVar, Literal, TypeAlias
+
+import numpy as np
+
+from lcml.arrays import IntArray, frozen
+from lcml.circuits import vtree as vtrees
+from lcml.circuits.vtree import Vtree
+from lcml.errors import FormatError, SettingsError
+
+Array: TypeAlias = Any
+"""An array of the namespace `xp` that is passed beside it."""
+
+
+@dataclass(frozen=True)
+class IdentityView:
+    """One position at which variable v reads input v. Raises SettingsError for less than one input."""
+
+    n_inputs: int
+    kind: ClassVar[Literal["identity"]] = "identity"
+    n_positions: ClassVar[int] = 1
+    n_cells: ClassVar[int] = 1
+    root: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        _check_integers("n_inputs", (self.n_inputs,), 1, 1)
+
+    @property
+    def n_variables(self) -> int:
+        return self.n_inputs
+
+    @cached_property
+    def index(self) -> IntArray:
+        """(1, n_variables): variable v reads input v."""
+        return frozen(np.arange(self.n_inputs)[None, :])
+
+    @cached_property
+    def cell_start(self) -> IntArray:
+        """(2,): the one cell has the one position."""
+        return frozen([0, 1])
+
+    def in_words(self) -> str:
+        """What is read, in a line."""
+        return "whole"
+
+    def as_dict(self) -> dict[str, Any]:
+        """The view as plain JSON; `view_from_dict` is the way back."""
+        return {"kind": self.kind, **asdict(self)}
+
+
+@dataclass(frozen=True)
+class WindowView:
+    """A window that slides over an image; a sequence is an image of height 1.
+
+    image_shape (channels, height, width): input c H W + y W + x is pixel (y, x) of channel c
+    window, stride, padding (rows, columns): padding is the width of the border around the image, in which q = 0
+    grid (rows, columns): the rows of positions are cut into that many runs, the columns likewise, as equal in size as
+    possible, the longer ones first; each pair of runs is a cell
+    root: whether pooled flows are square-rooted; channels: those that the window reads, None for all
+
+    Window variables are ordered by channel, then row, then column. Positions are ordered by cell, then row, then
+    column. Raises SettingsError where the parts do not fit.
+    """
+
+    image_shape: tuple[int, int, int]
+    window: tuple[int, int]
+    stride: tuple[int, int] = (1, 1)
+    padding: tuple[int, int] = (0, 0)
+    grid: tuple[int, int] = (1, 1)
+    root: bool = False
+    channels: tuple[int, ...] | None = None
+    kind: ClassVar[Literal["window"]] = "window"
+
+    def __post_init__(self) -> None:
+        least = {"image_shape": 1, "window": 1, "stride": 1, "padding": 0, "grid": 1}
+        for name, bound in least.items():
+            _check_integers(name, getattr(self, name), 3 if name == "image_shape" else 2, bound)
+        if not isinstance(self.root, bool):
+            raise SettingsError(f"view: root: expected true or false, found {self.root!r}")
+        for axis, name in enumerate(("rows", "columns")):
+            size, window, padding = self.image_shape[1 + axis], self.window[axis], self.padding[axis]
+            if window > size + 2 * padding:
+                raise SettingsError(
+                    f"view: window of {window} {name} on an image of {size} with {padding} of padding on either side; "
+                    "use a smaller window or more padding"
+                )
+            if padding >= window:
+                raise SettingsError(
+                    f"view: padding of {padding} {name} holds whole windows of {window}; use less than the window"
+                )
+            if self.grid[axis] > self.position_grid[axis]:
+                raise SettingsError(
+                    f"view: grid of {self.grid[axis]} {name} over {self.position_grid[axis]} {name} of positions; "
+                    "use fewer cells or a smaller stride"
+                )
+        if self.channels is not None:
+            n_channels = self.image_shape[0]
+            _check_integers("channels", self.channels, None, 0)
+            if max(self.channels) >= n_channels or len(set(self.channels)) < len(self.channels):
+                raise SettingsError(
+                    f"view: channels: expected different ones of 0 to {n_channels - 1}, found {self.channels}"
+                )
+
+    @property
+    def n_inputs(self) -> int:
+        channels, height, width = self.image_shape
+        return channels * height * width
+
+    @property
+    def chosen_channels(self) -> tuple[int, ...]:
+        """The channels that the window reads."""
+        return tuple(range(self.image_shape[0])) if self.channels is None else self.channels
+
+    @property
+    def n_variables(self) -> int:
+        return len(self.chosen_channels) * self.window[0] * self.window[1]
+
+    @property
+    def position_grid(self) -> tuple[int, int]:
+        """Rows and columns of positions."""
+        height, width = (
+            (self.image_shape[1 + axis] + 2 * self.padding[axis] - self.window[axis]) // self.stride[axis] + 1
+            for axis in (0, 1)
+        )
+        return height, width
+
+    @property
+    def n_positions(self) -> int:
+        return self.position_grid[0] * self.position_grid[1]
+
+    @property
+    def n_cells(self) -> int:
+        return self.grid[0] * self.grid[1]
+
+    @cached_property
+    def index(self) -> IntArray:
+        """(n_positions, n_variables) the input that each variable reads, n_inputs where it lies in the padding."""
+        _, height, width = self.image_shape
+        rows, columns = (
+            self.position_origin[:, axis, None] + np.arange(self.window[axis], dtype=np.int32) for axis in (0, 1)
+        )
+        inside = ((rows >= 0) & (rows < height))[:, :, None] & ((columns >= 0) & (columns < width))[:, None, :]
+        pixel = np.where(inside, rows[:, :, None] * width + columns[:, None, :], -1)[:, None]
+        offset = height * width * np.array(self.chosen_channels)[:, None, None]
+        return frozen(np.where(pixel < 0, self.n_inputs, pixel + offset).reshape(self.n_positions, self.n_variables))
+
+    @cached_property
+    def cell_start(self) -> IntArray:
+        """(n_cells + 1,): cell (i, j) of the grid is number i columns + j and has the positions
+        `cell_start[cell]` to `cell_start[cell + 1] - 1`."""
+        rows, columns = (np.diff(runs) for runs in self._runs)
+        return frozen(np.concatenate([[0], np.cumsum(np.outer(rows, columns))]))
+
+    @cached_property
+    def position_origin(self) -> IntArray:
+        """(n_positions, 2) row and column of the window's top-left corner in the image; negative in the padding."""
+        rows, columns = self._runs
+        places = [
+            (row, column)
+            for first_row, stop_row in pairwise(rows)
+            for first_column, stop_column in pairwise(columns)
+            for row in range(first_row, stop_row)
+            for column in range(first_column, stop_column)
+        ]
+        return frozen(np.array(places) * self.stride - np.array(self.padding))
+
+    def in_words(self) -> str:
+        """What is read and how it is pooled, in a line: "window 7x7, stride 1x1, padding 0x0, grid 4x4, root"."""
+        names = "window", "stride", "padding", "grid"
+        parts = ["{} {}x{}".format(name, *getattr(self, name)) for name in names]
+        chosen = [] if self.channels is None else ["channels " + "+".join(map(str, self.channels))]
+        return ", ".join([*parts, *chosen, *(["root"] if self.root else [])])
+
+    @property
+    def _runs(self) -> tuple[list[int], list[int]]:
+        """Where each run of rows, and of columns, begins, and at last the number of positions."""
+        rows, columns = (_runs(n, cells) for n, cells in zip(self.position_grid, self.grid, strict=True))
+        return rows, columns
+
+    def as_dict(self) -> dict[str, Any]:
+        """The view as plain JSON; `view_from_dict` is the way back."""
+        values = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+        return {"kind": self.kind, **values}
+
+
+View: TypeAlias = IdentityView | WindowView
+
+
+@dataclass(frozen=True, eq=False)
+class EveryPosition:
+    """A view that keeps every position of `view` apart: each is a cell of its own, and nothing is square-rooted."""
+
+    view: View
+    root: ClassVar[bool] = False
+    kind: ClassVar[str] = "every position"
+
+    @property
+    def n_inputs(self) -> int:
+        return self.view.n_inputs
+
+    @property
+    def n_variables(self) -> int:
+        return self.view.n_variables
+
+    @property
+    def n_positions(self) -> int:
+        return self.view.n_positions
+
+    @property
+    def n_cells(self) -> int:
+        return self.view.n_positions
+
+    @property
+    def index(self) -> IntArray:
+        return self.view.index
+
+    @cached_property
+    def cell_start(self) -> IntArray:
+        return np.arange(self.n_positions + 1, dtype=np.int32)
+
+
+_KINDS: dict[str, Any] = {"identity": IdentityView, "window": WindowView}
+
+
+def view_from_dict(content: Any) -> View:
+    """The view whose `as_dict` this is; FormatError where it is none."""
+    kind = content.get("kind") if isinstance(content, dict) else None
+    view = _KINDS.get(kind) if isinstance(kind, str) else None
+    if view is None or set(content) != {"kind", *(field.name for field in fields(view))}:
+        raise FormatError(f"not a view: {content!r}; the model file is damaged or newer than this lcml")
+    values = {name: tuple(value) if isinstance(value, list) else value for name, value in content.items()}
+    del values["kind"]
+    try:
+        found: View = view(**values)
+    except SettingsError as error:
+        raise FormatError(str(error)) from error
+    return found
+
+
+def window_vtree(view: WindowView, offset: tuple[int, int] = (0, 0)) -> Vtree:
+    """The vtree over a window's variables: `lcml.circuits.vtree.grid` for each of its channels, those joined pair
+    by pair."""
+    return vtrees.grid(*view.window, offset, n_channels=len(view.chosen_channels))
+
+
+def windows(view: View | EveryPosition, examples: Array, xp: Any) -> Array:
+    """What the circuit's variables read: (n_positions, n_examples, n_variables) of examples (n_examples, n_inputs)."""
+    if isinstance(view, EveryPosition):
+        view = view.view
+    if isinstance(view, IdentityView):
+        return examples[None, :, :]
+    n_examples, (height, width) = examples.shape[0], view.window
+    images = xp.reshape(examples, (n_examples, *view.image_shape))
+    if view.channels is not None:
+        images = xp.stack([images[:, channel, :, :] for channel in view.channels], axis=1)
+    row = xp.zeros_like(images[:, :, :1, :])
+    images = xp.concat([row] * view.padding[0] + [images] + [row] * view.padding[0], axis=2)
+    column = xp.zeros_like(images[:, :, :, :1])
+    images = xp.concat([column] * view.padding[1] + [images] + [column] * view.padding[1], axis=3)
+    places = (view.position_origin + np.array(view.padding)).tolist()
+    read = [images[:, :, y : y + height, x : x + width] for y, x in places]
+    return xp.stack([xp.reshape(window, (n_examples, view.n_variables)) for window in read], axis=0)
+
+
+def pool(view: View | EveryPosition, values: Array, xp: Any) -> Array:
+    """Features of flows: (n_cells, n_rows, n_examples) of values (n_rows, n_positions, n_examples).
+
+    The mean over the positions of each cell, its square root where `view.root`.
+    """
+    cells = pairwise(view.cell_start.tolist())
+    pooled = xp.stack([xp.mean(values[:, first:stop, :], axis=1) for first, stop in cells], axis=0)
+    return xp.sqrt(pooled) if view.root else pooled
+
+
+def _runs(n_positions: int, n_cells: int) -> list[int]:
+    """As `numpy.array_split` cuts: the first n_positions % n_cells runs are longer by one."""
+    size, longer = divmod(n_positions, n_cells)
+    return [cell * size + min(cell, longer) for cell in range(n_cells + 1)]
+
+
+def _check_integers(name: str, values: Any, count: int | None, least: int) -> None:
+    integers = isinstance(values, tuple) and all(type(value) is int for value in values)
+    if not integers or not values or (count is not None and len(values) != count) or min(values) < least:
+        expected = f"{count} integers" if count is not None else "a tuple of integers"
+        raise SettingsError(f"view: {name}: expected {expected} of at least {least}, found {values!r}")

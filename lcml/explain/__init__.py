@@ -1,0 +1,1 @@
+"""Explanations: conditions in words, and what each adds to a logit."""

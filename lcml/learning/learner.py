@@ -1,0 +1,381 @@
+"""Learn logistic circuits: fit the weights, split where it helps most, fit again; at the end a path of penalties.
+
+The learner reads no file, logs nothing and prints nothing: it yields a report per round, and its `state` is all that a
+checkpoint must hold. The structure of a state is its split history: replaying it gives the same circuit and, to the
+bit, the same features, so that a resumed learner goes on as if it had never stopped.
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from time import monotonic
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lcml.backend import Backend
+from lcml.circuits.parts import GrownPart, Part, initial_part
+from lcml.circuits.splits import Split
+from lcml.circuits.views import View
+from lcml.circuits.vtree import Vtree
+from lcml.errors import DataError, SettingsError
+from lcml.inputs.rows import Matrix
+from lcml.learning.minibatch import minimise_minibatch
+from lcml.learning.objective import Objective
+from lcml.learning.parameters import Layout, Parameters
+from lcml.learning.scoring import race_splits
+from lcml.learning.selection import ChosenSplit, apply_to_parts, apply_within, choose_splits
+from lcml.learning.settings import LearnSettings
+from lcml.learning.solver import Solution, SolverSettings, minimise, never
+from lcml.model.head import n_weight_sets
+from lcml.model.metrics import Quality, quality
+from lcml.passes.feature_store import FeatureStore
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedSet:
+    """Examples ready for a circuit: values (n_examples, n_variables) in [0, 1], an array or what gives one when sliced;
+    labels (n_examples,) class codes."""
+
+    values: Matrix
+    labels: NDArray[np.int64]
+    weights: NDArray[np.floating] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class RoundReport:
+    """What a round, or a step of the final path of penalties, did and reached.
+
+    seconds: by phase (score, split, features, fit, evaluate); train_loss: with the penalty; l2: the penalty used;
+    improved: whether this is the best so far on the validation set.
+    """
+
+    phase: str
+    round: int
+    n_elements: int
+    n_or_gates: int
+    n_parameters: int
+    l2: float
+    train_loss: float
+    train_accuracy: float
+    valid: Quality
+    n_iterations: int
+    converged: bool
+    improved: bool
+    splits: tuple[ChosenSplit, ...]
+    seconds: Mapping[str, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Best:
+    """The best weights so far: after how many rounds of splits, with which penalty, and what they reached."""
+
+    round: int
+    l2: float
+    parameters: Parameters
+    train_accuracy: float
+    valid: Quality
+
+
+@dataclass(frozen=True, eq=False)
+class FitState:
+    """All that learning needs to go on: the splits of every round so far, the weights, and the best weights."""
+
+    history: tuple[tuple[Split, ...], ...]
+    parameters: Parameters
+    best: Best
+    stale_rounds: int
+    seconds: float
+
+    @property
+    def round(self) -> int:
+        return len(self.history)
+
+
+class Learner:
+    """Learns one circuit over every (view, vtree) of `places` from `train`, all together, choosing by `valid`.
+
+    should_stop: asked often; once true, the learner ends after the iteration at hand with what it has. state: where to
+    go on from. Raises SettingsError where the initial circuit exceeds the limits, DataError for an empty set.
+    """
+
+    def __init__(
+        self,
+        places: Sequence[tuple[View, Vtree]],
+        train: EncodedSet,
+        valid: EncodedSet,
+        n_classes: int,
+        settings: LearnSettings,
+        backend: Backend,
+        *,
+        state: FitState | None = None,
+        should_stop: Callable[[], bool] = never,
+    ) -> None:
+        for name, examples in (("training", train), ("validation", valid)):
+            if not len(examples.labels):
+                raise DataError(
+                    f"the {name} set is empty; learning needs training and validation examples: check valid_fraction"
+                )
+        self.settings, self.backend, self.n_classes = settings, backend, n_classes
+        self.state = state
+        self.initial = tuple(initial_part(view, vtree) for view, vtree in places)
+        self._train_set, self._valid_set = train, valid
+        self._n_sets = n_weight_sets(n_classes, settings.link)
+        self._max_features = self._feature_limit()
+        self._interrupted = should_stop
+        self._started = monotonic() - (0.0 if state is None else state.seconds)
+        self._layout: Layout
+        clock = _Clock()
+        self._open_stores(() if state is None else state.history)
+        clock.lap("features")
+        self._opening = clock.laps
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The parts grown so far."""
+        return self._train.parts
+
+    def best(self) -> tuple[tuple[Part, ...], Parameters]:
+        """What did best on the validation set: the parts, and the weights of their features."""
+        assert self.state is not None
+        best = self.state.best
+        parts = parts_after(self.initial, self.state.history[: best.round], self.settings.depth)
+        return parts, Layout.lifted(parts, self.settings.literal_weights).lower(best.parameters)
+
+    def n_parameters(self, n_features: int) -> int:
+        """Weights and biases of a model with so many features."""
+        return self._n_sets * (n_features + 1)
+
+    def seconds(self) -> float:
+        """Seconds of learning so far, those before a resume included."""
+        return monotonic() - self._started
+
+    def grow(self) -> Iterator[RoundReport]:
+        """Fit, then split and fit again until a limit is met, nothing is worth a split, or validation stops
+        improving."""
+        if self.state is None:
+            yield from self._finish_round((), self._objective().zeros(), self._opening, ())
+        while self.state is not None and not self._is_done():
+            clock = _Clock()
+            chosen, grown = self._choose(self.state, clock)
+            if not chosen:
+                return
+            start = self._layout.inherit(grown, self.state.parameters)
+            self._train.grow(grown)
+            self._valid.grow(grown)
+            self._layout = Layout.lifted(self.parts, self.settings.literal_weights)
+            clock.lap("features")
+            splits = tuple(choice.split for choice in chosen)
+            yield from self._finish_round((*self.state.history, splits), start, clock.laps, tuple(chosen))
+
+    def refine(self) -> Iterator[RoundReport]:
+        """Refit the best circuit to convergence with every penalty of the path, the largest first; the best stands."""
+        if self.state is None:
+            return
+        state, best_round = self.state, self.state.best.round
+        if best_round < state.round:
+            self._open_stores(state.history[:best_round])
+        parameters = state.best.parameters
+        for l2 in sorted(set(self.settings.l2_path), reverse=True):
+            if self._stopping():
+                return
+            clock = _Clock()
+            solution = self._fit(parameters, l2, self.settings.final_iterations, best_round)
+            clock.lap("fit")
+            parameters = solution.parameters
+            report = self._report("refine", best_round, l2, solution, clock, ())
+            assert self.state is not None
+            if report.improved:
+                best = Best(best_round, l2, parameters, report.train_accuracy, report.valid)
+                self.state = dataclasses.replace(self.state, best=best, seconds=self.seconds())
+            yield report
+
+    def refit(self, examples: EncodedSet) -> Iterator[RoundReport]:
+        """Fit the best circuit once more, with its penalty, to `examples`: those of training and validation together.
+
+        What validation measured before stands, since these weights have seen its examples.
+        """
+        if self.state is None or self._stopping():
+            return
+        clock, best = _Clock(), self.state.best
+        self._train_set = examples
+        self._open_stores(self.state.history[: best.round])
+        clock.lap("features")
+        solution = self._fit(best.parameters, best.l2, self.settings.final_iterations, best.round)
+        clock.lap("fit")
+        report = self._report("refit", best.round, best.l2, solution, clock, ())
+        best = dataclasses.replace(best, parameters=solution.parameters, train_accuracy=report.train_accuracy)
+        self.state = dataclasses.replace(self.state, best=best, seconds=self.seconds())
+        yield dataclasses.replace(report, valid=best.valid, improved=True)
+
+    def _finish_round(
+        self,
+        history: tuple[tuple[Split, ...], ...],
+        start: Parameters,
+        seconds: dict[str, float],
+        chosen: tuple[ChosenSplit, ...],
+    ) -> Iterator[RoundReport]:
+        """Fit from `start`, measure, and move the state on, unless the fit was interrupted."""
+        clock = _Clock(seconds)
+        solution = self._fit(start, self.settings.l2, self.settings.round_iterations, len(history))
+        clock.lap("fit")
+        if self._interrupted() and self.state is not None:
+            return
+        report = self._report("grow", len(history), self.settings.l2, solution, clock, chosen)
+        if report.improved or self.state is None:
+            best = Best(len(history), report.l2, solution.parameters, report.train_accuracy, report.valid)
+            stale = 0
+        else:
+            best, stale = self.state.best, self.state.stale_rounds + 1
+        self.state = FitState(history, solution.parameters, best, stale, self.seconds())
+        yield report
+
+    def _choose(self, state: FitState, clock: "_Clock") -> tuple[list[ChosenSplit], list[GrownPart]]:
+        settings = self.settings
+        generator = np.random.default_rng([settings.seed, state.round])
+        n_cells = max(part.view.n_cells for part in self.parts)
+        wanted = math.ceil(settings.score_examples / (n_cells * self.backend.chunk_examples))
+        n_read = min(self._train.n_chunks, wanted)
+        chunks = generator.permutation(self._train.n_chunks)[:n_read].tolist()
+        candidates = race_splits(
+            self._objective(),
+            state.parameters,
+            settings.criterion,
+            minimum_support=settings.minimum_support,
+            chunks=chunks,
+        )
+        clock.lap("score")
+        present = sum(part.view.n_cells * part.circuit.n_elements for part in self.parts)
+        chosen = choose_splits(self.parts, candidates, max(1, round(settings.growth * present)), settings.depth)
+        limits = self._max_features, settings.max_elements
+        chosen, grown = apply_within(self.parts, chosen, *limits, settings.depth)
+        clock.lap("split")
+        return chosen, grown
+
+    def _fit(self, start: Parameters, l2: float, max_iterations: int, round: int) -> Solution:
+        settings = SolverSettings(max_iterations, self.settings.tolerance)
+        objective = self._objective(l2)
+        if self.settings.solver == "minibatch":
+            return minimise_minibatch(objective, start, settings, self.settings.seed + round, self._stopping)
+        return minimise(objective, start, settings, self._stopping)
+
+    def _report(
+        self, phase: str, round: int, l2: float, solution: Solution, clock: "_Clock", chosen: tuple[ChosenSplit, ...]
+    ) -> RoundReport:
+        link = self.settings.link
+        objective = self._objective(l2)
+        train = quality(objective.logits(solution.parameters), self._train_set.labels, self.n_classes, link)
+        valid_logits = self._objective(l2, self._valid, self._valid_set).logits(solution.parameters)
+        valid = quality(valid_logits, self._valid_set.labels, self.n_classes, link)
+        clock.lap("evaluate")
+        improved = self.state is None or valid.rank(self.settings.metric) > self.state.best.valid.rank(
+            self.settings.metric
+        )
+        return RoundReport(
+            phase=phase,
+            round=round,
+            n_elements=sum(part.circuit.n_elements for part in self.parts),
+            n_or_gates=sum(part.circuit.n_or_gates for part in self.parts),
+            n_parameters=self.n_parameters(self._train.n_features),
+            l2=l2,
+            train_loss=solution.loss,
+            train_accuracy=train.accuracy,
+            valid=valid,
+            n_iterations=solution.n_iterations,
+            converged=solution.converged,
+            improved=improved,
+            splits=chosen,
+            seconds=dict(clock.laps),
+        )
+
+    def _objective(
+        self, l2: float | None = None, store: FeatureStore | None = None, examples: EncodedSet | None = None
+    ) -> Objective:
+        examples = examples or self._train_set
+        return Objective(
+            store or self._train,
+            examples.labels,
+            self.n_classes,
+            link=self.settings.link,
+            l2=self.settings.l2 if l2 is None else l2,
+            example_weights=examples.weights,
+            layout=self._layout,
+        )
+
+    def _open_stores(self, history: Sequence[tuple[Split, ...]]) -> None:
+        """The features of the parts after `history`, of both sets: grown round by round, to be what they were."""
+        self.__dict__.pop("_train", None)  # memory holds them once
+        self.__dict__.pop("_valid", None)
+        self._train, self._valid = self._store(self._train_set), self._store(self._valid_set)
+        for splits in history:
+            grown = apply_to_parts(self.parts, splits, self.settings.depth)
+            self._train.grow(grown)
+            self._valid.grow(grown)
+        self._layout = Layout.lifted(self.parts, self.settings.literal_weights)
+
+    def _store(self, examples: EncodedSet) -> FeatureStore:
+        budget = self.settings.memory_budget
+        return FeatureStore(
+            self.initial,
+            examples.values,
+            self.backend,
+            precision=self.settings.precision,
+            budget=None if budget is None else budget * 2**20,
+            most_features=self._max_features,
+        )
+
+    def _feature_limit(self) -> int | None:
+        """Features that max_parameters allows. Raises SettingsError where the initial circuits exceed a limit."""
+        settings = self.settings
+        n_elements = sum(part.circuit.n_elements for part in self.initial)
+        n_parameters = self.n_parameters(sum(part.n_features for part in self.initial))
+        for name, limit, present in (
+            ("max_elements", settings.max_elements, n_elements),
+            ("max_parameters", settings.max_parameters, n_parameters),
+        ):
+            if limit is not None and limit < present:
+                raise SettingsError(
+                    f"the initial circuits have {n_elements} elements and {n_parameters} parameters, more than {name} "
+                    f"{limit} allows; raise it"
+                )
+        return None if settings.max_parameters is None else settings.max_parameters // self._n_sets - 1
+
+    def _is_done(self) -> bool:
+        assert self.state is not None
+        settings = self.settings
+        full = self._max_features is not None and self._train.n_features >= _FULL_SHARE * self._max_features
+        over_time = settings.time_limit is not None and self.seconds() > _GROWTH_SHARE * settings.time_limit
+        ended = self.state.round >= settings.rounds or self.state.stale_rounds >= settings.patience
+        return full or over_time or ended or self._stopping()
+
+    def _stopping(self) -> bool:
+        limit = self.settings.time_limit
+        return self._interrupted() or (limit is not None and self.seconds() > limit)
+
+
+_FULL_SHARE = 0.99
+"""Growth ends when so much of the limit on parameters is used: the last few splits are not worth another fit."""
+
+_GROWTH_SHARE = 0.6
+"""With a time limit, growth ends after this share of it: the rest is for the final path of penalties."""
+
+
+def parts_after(parts: tuple[Part, ...], history: Sequence[tuple[Split, ...]], depth: int) -> tuple[Part, ...]:
+    """What the rounds of splits of `history` make of `parts`."""
+    for splits in history:
+        parts = tuple(grown.part for grown in apply_to_parts(parts, splits, depth))
+    return parts
+
+
+@dataclass
+class _Clock:
+    """Seconds by phase."""
+
+    laps: dict[str, float] = field(default_factory=dict)
+    _last: float = field(default_factory=monotonic)
+
+    def lap(self, phase: str) -> None:
+        now = monotonic()
+        self.laps[phase] = self.laps.get(phase, 0.0) + now - self._last
+        self._last = now

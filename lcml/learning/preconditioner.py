@@ -1,0 +1,162 @@
+"""A change of variables that makes the objective rounder: as many steps of L-BFGS get several times as far.
+
+For every weight set k, with h_ik = w_i p_ik (1 - p_ik) / W at the start, a step from there is, in new variables u, v,
+
+    theta_k = D_k (I + V_k C_k V_k^T) u_k,     bias_k = v_k / sqrt(sum_i h_ik) - m_k . theta_k
+
+Features are not negative, so they are correlated through their means: m_k, the mean feature under h_k, is left to the
+bias, which is not penalised. D_k scales every feature by a bound of its curvature about that mean. V_k are the
+directions in which the Hessian of a sample of examples is largest, C_k in (-1, 0] evens them out, down to the largest
+curvature left (as Frangella, Tropp & Udell, Randomized Nystrom Preconditioning, 2023, do for a sketch). The change is
+linear and invertible: the optimum is the same, whatever the sample.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lcml.arrays import FloatArray
+from lcml.backend import Array
+from lcml.learning.objective import Objective
+from lcml.learning.parameters import Parameters
+from lcml.passes.feature_store import Chunk
+
+_SAMPLE, _SAMPLE_ROOT, _SAMPLE_VALUES = 512, 3.0, 1 << 26
+"""Examples sampled: at most so many, so many times the root of all (the work grows with the square of a sample, that of
+a pass with all), and no more than so many values."""
+
+_SAMPLE_CHUNKS = 16
+"""Chunks of the store that the sample is taken from."""
+
+_RANK_SHARE, _EFFECTIVE_SHARE = 5, 2
+"""Examples sampled for each direction evened out, more directions would follow the sample rather than the data; and so
+many of those that count: where their curvatures differ, (sum h)^2 / sum h^2 of them."""
+
+_BY_CHANCE = 0.1
+"""Share of the sample that is drawn evenly; the rest by curvature, which few examples have once most are fitted."""
+
+_CURVATURE_FLOOR = 1e-3
+"""Diagonal entries below this share of the mean are raised to it: a flat direction must not get an endless step."""
+
+_ROUNDING = 1e-6
+"""Curvatures below this share of the largest are rounding."""
+
+
+@dataclass(frozen=True, eq=False)
+class Preconditioner:
+    """mean, scale (n_sets, n_weights); bias_scale (n_sets,); directions (n_sets, rank, n_weights) on the device;
+    stretch (n_sets, rank)."""
+
+    objective: Objective
+    mean: FloatArray
+    scale: FloatArray
+    bias_scale: FloatArray
+    directions: Array
+    stretch: FloatArray
+
+    @classmethod
+    def at(cls, objective: Objective, start: Parameters) -> "Preconditioner":
+        """For steps from `start`: one pass over the data, and about as much work on a sample."""
+        bound = objective.curvature_bound(start)
+        total = np.maximum(bound.bias, _ROUNDING**2)[:, None]
+        second = bound.weights - objective.l2
+        mean = second / total
+        diagonal = np.maximum(second - second * mean, 0) + objective.l2
+        floor = _CURVATURE_FLOOR * diagonal.mean(axis=1, keepdims=True) + _ROUNDING**2 * total
+        scale, bias_scale = 1 / np.sqrt(np.maximum(diagonal, floor)), 1 / np.sqrt(np.maximum(total, floor)[:, 0])
+        directions, stretch = _directions(objective, start, mean, scale, total[:, 0])
+        return cls(objective, mean, scale, bias_scale, directions, stretch)
+
+    def step(self, variables: Parameters) -> Parameters:
+        """The change of the parameters that a change of the variables makes."""
+        weights = self.scale * self._even_out(variables.weights)
+        return Parameters(weights, self.bias_scale * variables.bias - np.sum(self.mean * weights, axis=1))
+
+    def slope(self, gradient: Parameters) -> Parameters:
+        """The gradient by the variables from that by the parameters: the adjoint of `step`."""
+        weights = self._even_out(self.scale * (gradient.weights - self.mean * gradient.bias[:, None]))
+        return Parameters(weights, self.bias_scale * gradient.bias)
+
+    def _even_out(self, weights: FloatArray) -> FloatArray:
+        """(I + V C V^T) weights, set by set."""
+        backend, dtype = self.objective.features.backend, self.objective.features.dtype
+        along = self.directions @ backend.asarray(weights[..., None], dtype=dtype)
+        along = along * backend.asarray(self.stretch[..., None], dtype=dtype)
+        change = backend.xp.permute_dims(self.directions, (0, 2, 1)) @ along
+        return weights + np.asarray(backend.to_host(change), dtype=np.float64)[..., 0]
+
+
+def _directions(
+    objective: Objective, start: Parameters, mean: FloatArray, scale: FloatArray, total: FloatArray
+) -> tuple[Array, FloatArray]:
+    """V and C: of the eigenvectors of the sampled, centred and scaled Hessian those with the largest eigenvalues, and
+    what shrinks these to the next smaller one."""
+    backend, dtype = objective.features.backend, objective.features.dtype
+    xp = backend.xp
+    rows, curvature = _sample(objective, start, total)
+    n_sets, (n_sampled, n_weights) = objective.n_sets, rows.shape
+    most = n_sampled // _RANK_SHARE
+    found, stretch = backend.empty((n_sets, most, n_weights), dtype), np.zeros((n_sets, most))
+    found[...] = 0
+    sums, squares = curvature.sum(axis=1), np.square(curvature).sum(axis=1)
+    effective = sums**2 / np.maximum(squares, np.finfo(np.float64).tiny)
+    ranks = np.minimum(most, (effective / _EFFECTIVE_SHARE).astype(int))
+    curvature *= (total / np.maximum(sums, _ROUNDING**2))[:, None]
+    ridge = objective.l2 * np.mean(scale**2, axis=1)
+
+    def fill(k: int) -> None:
+        rank = int(ranks[k])
+        if not rank:
+            return
+        root, centre, width = (backend.asarray(a, dtype=dtype) for a in (np.sqrt(curvature[k]), mean[k], scale[k]))
+        scaled = (rows - centre[None, :]) * width[None, :] * root[:, None]
+        eigenvalues, vectors = xp.linalg.eigh(xp.astype(scaled @ scaled.T, xp.float64))
+        of_sample = np.asarray(backend.to_host(eigenvalues))
+        least = max(float(of_sample[-rank - 1]), _ROUNDING * float(of_sample[-1]), _ROUNDING**2)
+        large = np.maximum(of_sample[n_sampled - rank :], least)
+        stretch[k, :rank] = np.sqrt((least + ridge[k]) / (large + ridge[k])) - 1
+        lengths = backend.asarray(np.sqrt(large)[:, None], dtype=dtype)
+        found[k, :rank, :] = xp.astype(vectors[:, n_sampled - rank :].T, scaled.dtype) @ scaled / lengths
+
+    for _ in backend.map(fill, range(n_sets)):
+        pass
+    return found, stretch
+
+
+def _sample(objective: Objective, start: Parameters, total: FloatArray) -> tuple[Array, FloatArray]:
+    """Features (n_sampled, n_weights) on the device, and h (n_sets, n_sampled) over the chance to be drawn.
+
+    From chunks spread evenly over the data examples are drawn in steps of equal curvature, relative to that of all
+    examples and summed over the weight sets.
+    """
+    features, backend = objective.features, objective.features.backend
+    weights, bias = objective.on_device(start)
+    room = max(1, _SAMPLE_VALUES // max(1, start.weights.shape[1]))
+    n_wanted = min(_SAMPLE, math.ceil(_SAMPLE_ROOT * math.sqrt(features.n_examples)), features.n_examples, room)
+    n_chunks = min(features.n_chunks, _SAMPLE_CHUNKS, n_wanted)
+    which = np.linspace(0, features.n_chunks - 1, n_chunks).astype(int).tolist()
+
+    def of_chunk(examples: slice, chunk: Chunk) -> tuple[FloatArray, FloatArray]:
+        curvature = objective.curvature(chunk.weighted_sum(weights) + bias, examples)
+        h = np.asarray(backend.to_host(curvature), dtype=np.float64)
+        chosen, weight = _draw(np.sum(h / total[:, None], axis=0), math.ceil(n_wanted / n_chunks))
+        by_row = np.asarray(backend.to_host(chunk.of(chosen).values()), dtype=np.float64)
+        rows = objective.layout.raise_(by_row[features.rows].T, np.ones(len(chosen)))
+        return rows.astype(features.dtype), h[:, chosen] * weight
+
+    parts = list(features.map(of_chunk, which))
+    rows = np.concatenate([of_part[0] for of_part in parts])
+    return backend.asarray(rows), np.concatenate([of_part[1] for of_part in parts], axis=1)
+
+
+def _draw(size: FloatArray, n: int) -> tuple[NDArray[np.intp], FloatArray]:
+    """Numbers of examples in n draws by these sizes, and how often each came relative to what was to be expected; all
+    examples where there are no more than n."""
+    if len(size) <= n:
+        return np.arange(len(size)), np.ones(len(size))
+    share = _BY_CHANCE / len(size) + (1 - _BY_CHANCE) * size / max(size.sum(), np.finfo(np.float64).tiny)
+    upto = np.cumsum(share)
+    chosen, count = np.unique(np.searchsorted(upto, (np.arange(n) + 0.5) / n * upto[-1]), return_counts=True)
+    return chosen, count / (n * share[chosen] / upto[-1])

@@ -1,0 +1,1 @@
+"""Models: circuits with weights, what they predict, and how good that is."""

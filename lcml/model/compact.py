@@ -1,0 +1,36 @@
+"""Compaction: the same function with fewer parameters.
+
+The elements of an or gate sum to its flow, and the flow of a gate or literal is the sum of the elements it is a child
+of. So one weight per or gate, and every literal's weight, can be pushed to the elements above it, and from the root
+into the bias. What stays is one feature per element but one of every gate: n_elements - n_or_gates of them.
+"""
+
+import numpy as np
+
+from lcml.circuits.basis import dependent_elements, push_weights
+from lcml.circuits.parts import Part
+from lcml.model.model import LogisticCircuit
+
+
+def compact(model: LogisticCircuit) -> LogisticCircuit:
+    """The same function with weights for independent features alone, and for none of these that no set weights.
+
+    The logits are equal up to rounding, for every circuit (flows are shares of the root's flow whatever Pr(root) is).
+    Where features are square roots they are not sums of each other: there only features without a weight other than 0
+    go. Over one variable, where there is no element, the literal X_0 keeps its weight.
+    """
+    parts, weights, bias = [], [], model.bias
+    for part, flow_weights in zip(model.parts, model.flow_weights, strict=True):
+        circuit, n_literals = part.circuit, part.circuit.n_literals
+        if not part.view.root:
+            literals, dropped = flow_weights[..., :n_literals], dependent_elements(circuit)
+            elements, gain = push_weights(circuit, flow_weights[..., n_literals:], literals, dropped)
+            bias = bias + gain.sum(axis=1)
+            kept = literals - literals[..., 1:] if not circuit.n_or_gates else np.zeros_like(literals)
+            flow_weights = np.concatenate([kept[..., :1], np.zeros_like(kept[..., 1:]), elements], axis=-1)
+        weighted = np.any(flow_weights != 0, axis=(0, 1))
+        parts.append(Part(part.view, circuit, weighted))
+        weights.append(flow_weights[..., weighted].reshape(len(bias), -1))
+    return LogisticCircuit(
+        model.encoder, tuple(parts), model.classes, np.concatenate(weights, 1), bias, model.link, model.provenance
+    )

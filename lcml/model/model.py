@@ -1,0 +1,194 @@
+"""The model: an input encoder, circuits over views of it, and one set of weights per class. No training state."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from lcml.arrays import FloatArray
+from lcml.backend import Array, Backend, NumpyBackend, Precision
+from lcml.circuits.circuit import Circuit
+from lcml.circuits.parts import Part
+from lcml.circuits.views import IdentityView
+from lcml.errors import CircuitError
+from lcml.inputs.encoders import Encoder, encoded
+from lcml.inputs.rows import Matrix
+from lcml.model.head import Link, n_weight_sets, predicted_codes, probabilities
+from lcml.passes.feature_map import FeatureMap
+
+
+@dataclass(frozen=True, eq=False)
+class LogisticCircuit:
+    """A classifier: logits g_k(x) = bias_k + sum over features of weight_k * feature(encoder(x)).
+
+    The features are those of every part, cell by cell, see `lcml.circuits.parts.Part`: flows of literals and elements,
+    pooled where the part's view has windows. weights (n_sets, n_features), bias (n_sets,): float64. There is one weight
+    set for two classes under the sigmoid, one per class otherwise. `link` makes probabilities: the sigmoid of each
+    logit, normalised over more than two classes (one-vs-rest), or the softmax. Raises CircuitError where the shapes do
+    not fit together.
+    """
+
+    encoder: Encoder
+    parts: tuple[Part, ...]
+    classes: tuple[int, ...] | tuple[str, ...]
+    weights: FloatArray
+    bias: FloatArray
+    link: Link = "sigmoid"
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        n_sets = n_weight_sets(len(self.classes), self.link)
+        expected = {"weights": (n_sets, sum(part.n_features for part in self.parts)), "bias": (n_sets,)}
+        for name, shape in expected.items():
+            array = np.array(getattr(self, name), dtype=np.float64)
+            if array.shape != shape:
+                raise CircuitError(f"model: expected {name} of shape {shape}, found {array.shape}")
+            if not np.all(np.isfinite(array)):
+                raise CircuitError(f"model: {name} holds NaN or infinity")
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
+        for part in self.parts:
+            if self.encoder.n_outputs != part.view.n_inputs:
+                raise CircuitError(
+                    f"model: the encoder makes {self.encoder.n_outputs} inputs, a view reads {part.view.n_inputs}"
+                )
+
+    @classmethod
+    def flat(
+        cls,
+        circuit: Circuit,
+        encoder: Encoder,
+        classes: tuple[int, ...] | tuple[str, ...],
+        element_weights: FloatArray,
+        literal_weights: FloatArray | None,
+        bias: FloatArray,
+        link: Link = "sigmoid",
+        provenance: Mapping[str, Any] | None = None,
+    ) -> "LogisticCircuit":
+        """The model of one circuit over the whole example, every element of which carries weights.
+
+        element_weights (n_sets, n_elements); literal_weights (n_sets, 2 n_variables), the literals X_0.. before not
+        X_0.., or None where literals carry none.
+        """
+        literals = np.full(circuit.n_literals, literal_weights is not None)
+        part = Part(
+            IdentityView(circuit.n_variables),
+            circuit,
+            np.concatenate([literals, np.ones(circuit.n_elements, dtype=bool)]),
+        )
+        element_weights = np.asarray(element_weights, dtype=np.float64)
+        weights = element_weights if literal_weights is None else np.concatenate([literal_weights, element_weights], 1)
+        return cls(encoder, (part,), classes, weights, bias, link, {} if provenance is None else provenance)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy in another process needs: the fields, not what was compiled."""
+        return {name: value for name, value in self.__dict__.items() if name != "_maps"}
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether the model is one circuit over the whole example."""
+        return len(self.parts) == 1 and isinstance(self.parts[0].view, IdentityView)
+
+    @property
+    def circuit(self) -> Circuit:
+        """The circuit of a flat model; CircuitError for a model of several, or of windows."""
+        if not self.is_flat:
+            raise CircuitError(
+                f"this works on a model of one circuit over the whole example; this one has {len(self.parts)} parts "
+                f"with {sum(part.view.n_cells for part in self.parts)} cells"
+            )
+        return self.parts[0].circuit
+
+    @property
+    def n_elements(self) -> int:
+        """Elements of all circuits."""
+        return sum(part.circuit.n_elements for part in self.parts)
+
+    @property
+    def n_or_gates(self) -> int:
+        """Or gates of all circuits."""
+        return sum(part.circuit.n_or_gates for part in self.parts)
+
+    @property
+    def n_parameters(self) -> int:
+        """Every weight of every set and cell, the literals' and the bias included."""
+        return int(self.weights.size + self.bias.size)
+
+    @cached_property
+    def flow_weights(self) -> tuple[FloatArray, ...]:
+        """Per part (n_sets, n_cells, 2 n_variables + n_elements) weights of all flows, in the order of
+        `lcml.passes.flows.flows`; 0 for flows that carry none."""
+        bounds = np.cumsum([part.n_features for part in self.parts])[:-1]
+        columns = np.split(self.weights, bounds, axis=1)
+        return tuple(part.dense(of_part) for part, of_part in zip(self.parts, columns, strict=True))
+
+    @property
+    def flat_weights(self) -> FloatArray:
+        """(n_sets, 2 n_variables + n_elements) of a flat model, in the order of `lcml.passes.flows.flows`, 0 for flows
+        without weights."""
+        assert self.circuit
+        return self.flow_weights[0][:, 0, :]
+
+    @property
+    def element_weights(self) -> FloatArray:
+        """(n_sets, n_elements) of a flat model, 0 for elements without weights."""
+        return self.flat_weights[:, self.circuit.n_literals :]
+
+    @property
+    def literal_weights(self) -> FloatArray | None:
+        """(n_sets, 2 n_variables) of a flat model, 0 for literals without weights; None where no literal has any."""
+        n_literals = self.circuit.n_literals
+        return self.flat_weights[:, :n_literals] if self.parts[0].weighted[:n_literals].any() else None
+
+    def logits(self, x: Matrix, backend: Backend | None = None, precision: Precision = "float32") -> FloatArray:
+        """(n_examples, n_sets) logits of raw examples (n_examples, n_features), an array or rows in a file.
+
+        Raises DataError for a wrong width, NaN or infinity, ContradictionError where Pr(root) = 0.
+        """
+        backend = backend or NumpyBackend()
+        dtype = np.dtype(precision)
+        terms = self._compiled(backend, dtype)
+        inputs = encoded(self.encoder, x)
+        size = backend.chunk_examples
+
+        def chunk(first: int) -> FloatArray:
+            examples = backend.asarray(inputs[first : first + size], dtype=dtype)
+            host: FloatArray = backend.to_host(sum((term(examples) for term in terms), start=0)).T
+            return host
+
+        firsts = range(0, len(inputs), size)
+        parts = list(backend.map(chunk, firsts) if len(firsts) > 1 else map(chunk, firsts))
+        if not parts or not terms:
+            return np.zeros((len(inputs), len(self.bias))) + self.bias
+        return np.concatenate(parts).astype(np.float64) + self.bias
+
+    def predict_proba(
+        self, x: ArrayLike, backend: Backend | None = None, precision: Precision = "float32"
+    ) -> FloatArray:
+        """(n_examples, n_classes) probabilities; rows sum to 1."""
+        return probabilities(self.logits(x, backend, precision), self.link)
+
+    def predict(self, x: ArrayLike, backend: Backend | None = None, precision: Precision = "float32") -> NDArray[Any]:
+        """(n_examples,) the most probable class of every example."""
+        return np.asarray(self.classes)[predicted_codes(self.logits(x, backend, precision))]
+
+    def _compiled(self, backend: Backend, dtype: np.dtype[Any]) -> list[Callable[[Array], Array]]:
+        """Functions from encoded examples to what each part adds to the logits, (n_sets, n_examples); only features
+        that some set weights are computed."""
+        compiled: dict[tuple[str, str], list[Callable[[Array], Array]]] = self.__dict__.setdefault("_maps", {})
+        key = backend.name, dtype.name
+        if key not in compiled:
+            terms, first = [], 0
+            for part in self.parts:
+                by_cell = np.arange(first, first + part.n_features).reshape(part.view.n_cells, -1)
+                used = np.any(self.weights[:, by_cell] != 0, axis=(0, 1))
+                first += part.n_features
+                if used.any() or not part.circuit.is_tautology:
+                    feature_map = FeatureMap(part.view, part.circuit, part.flows[used], backend)
+                    weights = backend.asarray(self.weights[:, by_cell[:, used].ravel()], dtype=dtype)
+                    terms.append(feature_map.weighted_by(weights))
+            compiled[key] = terms
+        return compiled[key]

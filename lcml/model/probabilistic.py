@@ -1,0 +1,48 @@
+"""From a probabilistic circuit per class to the logistic circuit of its posterior.
+
+With one structure for all classes, and under class k a probability theta_ek on every wire to an element e (those of
+one or gate sum to 1), an example's joint probability is pi_k times the theta_ek of the elements that prove it:
+
+    log Pr(k, x) = log pi_k + sum_e flow_e(x) log theta_ek
+
+So the posterior is a logistic circuit: its weights are the logs of the parameters under the softmax, and for two
+classes under the sigmoid the log ratios log theta_e1 / theta_e0, with the bias log pi_1 / pi_0.
+Source: Liang & Van den Broeck, AAAI 2019, section 7 and Fig. 5. It holds for Boolean examples.
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from lcml.arrays import FloatArray
+from lcml.circuits.circuit import Circuit
+from lcml.errors import CircuitError
+from lcml.model.head import Link, n_weight_sets
+
+_TOLERANCE = 1e-9
+
+
+def posterior_weights(
+    circuit: Circuit, parameters: ArrayLike, priors: ArrayLike, link: Link = "sigmoid"
+) -> tuple[FloatArray, FloatArray]:
+    """(element_weights, bias) of the logistic circuit whose probabilities are Pr(class | x).
+
+    parameters (n_classes, n_elements): positive, those of each or gate sum to 1; priors (n_classes,): positive, sum 1.
+    More than two classes need the softmax. Raises CircuitError for anything else.
+    """
+    theta, pi = np.asarray(parameters, dtype=np.float64), np.asarray(priors, dtype=np.float64)
+    if theta.shape != (len(pi), circuit.n_elements):
+        raise CircuitError(f"expected parameters of shape {(len(pi), circuit.n_elements)}, found {theta.shape}")
+    if len(pi) > 2 and link == "sigmoid":
+        raise CircuitError(f"the posterior of {len(pi)} classes is no one-vs-rest sigmoid; use the softmax link")
+    if not (np.all(theta > 0) and np.all(pi > 0)):
+        raise CircuitError("expected positive parameters and priors: the logarithm of 0 is no weight")
+    if abs(pi.sum() - 1) > _TOLERANCE:
+        raise CircuitError(f"expected priors that sum to 1, found a sum of {pi.sum()}")
+    sums = np.add.reduceat(theta, circuit.or_start[:-1], axis=1) if circuit.n_or_gates else np.ones((1, 1))
+    wrong = np.argwhere(np.abs(sums - 1) > _TOLERANCE)
+    if wrong.size:
+        k, gate = wrong[0]
+        raise CircuitError(f"class {k}, or gate {gate}: its parameters sum to {sums[k, gate]}, expected 1")
+    if n_weight_sets(len(pi), link) == 1:
+        return np.log(theta[1:] / theta[:1]), np.log(pi[1:] / pi[:1])
+    return np.log(theta), np.log(pi)

@@ -1,0 +1,1 @@
+"""Passes: probabilities up, flows down, and the features of a data set."""

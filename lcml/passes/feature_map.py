@@ -1,0 +1,109 @@
+"""The features of one part of a model: which flows, at which places of its view, and how they are computed.
+
+A feature is the flow of a literal or element at one place of the view: the flow averaged over the windows of a cell,
+its square root where the view says so; for a view of the whole example simply the flow.
+"""
+
+from collections.abc import Callable
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lcml.backend import Array, Backend
+from lcml.circuits.circuit import Circuit
+from lcml.circuits.views import EveryPosition, View, windows
+from lcml.passes.flows import example_flows, weighted_flows
+from lcml.passes.plan import FlowPlan, compile_plan
+from lcml.passes.products import NO_PAIRS, compile_products
+
+LEVELS = 65535
+"""What fixed16 keeps for a feature of 1."""
+
+
+class FeatureMap:
+    """Computes the features of one part that belong to `wanted`, numbers of literals and, behind them, elements, and to
+    `pairs` (2, n_pairs), elements and variables: those that splits of the elements on the variables would give.
+
+    They are (n_cells * (n_wanted + n_pairs),) rows, cell by cell. Product circuits go through the backend's kernel
+    where it has one; all others, and other backends, through the passes of `lcml.passes.flows`, position by position.
+    """
+
+    def __init__(
+        self,
+        view: View | EveryPosition,
+        circuit: Circuit,
+        wanted: NDArray[np.integer],
+        backend: Backend,
+        pairs: NDArray[np.integer] = NO_PAIRS,
+    ) -> None:
+        self.view, self.circuit, self.backend = view, circuit, backend
+        self.n_rows = view.n_cells * (len(wanted) + pairs.shape[1])
+        self._kernel = backend.product_features if circuit.is_product else None
+        if self._kernel is not None:
+            self._program = compile_products(circuit, wanted, pairs)
+        self._wanted = backend.asarray(wanted)
+        self._pairs = (
+            [backend.asarray(half) for half in (circuit.n_literals + pairs[0], pairs[1])] if pairs.size else []
+        )
+        self._is_whole = view.kind == "identity"
+        self._wants_all = np.array_equal(wanted, np.arange(circuit.n_literals + circuit.n_elements))
+
+    def write(self, examples: Array, out: Array, rows: NDArray[np.integer], *, fixed: bool = False) -> None:
+        """Put the features of encoded `examples` (n_examples, n_inputs) into out[rows], where `fixed` as `fixed16`."""
+        if self._kernel is not None:
+            self._kernel(self.view, self._program, examples, rows, LEVELS if fixed else 1, out)
+            return
+        values = self._by_passes(examples)
+        if fixed:
+            values = self.backend.xp.astype(self.backend.xp.clip(values, 0, 1) * LEVELS + 0.5, out.dtype)
+        self.backend.put(out, rows, values)
+
+    def values(self, examples: Array) -> Array:
+        """(n_rows, n_examples) the features, of the type of `examples`."""
+        if self._kernel is None or (self._is_whole and self.backend.flows is not None):
+            return self._by_passes(examples)
+        out = self.backend.empty((self.n_rows, examples.shape[0]), examples.dtype)
+        self.write(examples, out, np.arange(self.n_rows))
+        return out
+
+    def weighted_by(self, weights: Array) -> Callable[[Array], Array]:
+        """The function from examples to weights @ values(examples), (n_sets, n_examples); for weights (n_sets, n_rows).
+
+        Of a view of the whole example without the features, where the backend has a kernel.
+        """
+        if not self._is_whole or self.backend.weighted_flows is None:
+            return lambda examples: weights @ self.values(examples)
+        plan, n_flows = self._plan, self.circuit.n_literals + self.circuit.n_elements
+        of_flows = self.backend.xp.zeros((weights.shape[0], n_flows), dtype=weights.dtype)
+        of_flows[:, self._wanted] = weights
+        return lambda examples: weighted_flows(plan, examples, of_flows)
+
+    @cached_property
+    def _plan(self) -> FlowPlan:
+        return compile_plan(self.circuit, self.backend)
+
+    def _by_passes(self, examples: Array) -> Array:
+        xp, view = self.backend.xp, self.view
+        if self._is_whole:
+            return self._of_flows(example_flows(self._plan, examples), examples)
+        shown = windows(view, examples, xp)
+        cells = []
+        for first, stop in pairwise(view.cell_start.tolist()):
+            total = None
+            for position in range(first, stop):
+                values = self._of_flows(example_flows(self._plan, shown[position, ...]), shown[position, ...])
+                total = values if total is None else total + values
+            cells.append(total / (stop - first))
+        pooled = xp.concat(cells, axis=0)
+        return xp.sqrt(pooled) if view.root else pooled
+
+    def _of_flows(self, all_flows: Array, read: Array) -> Array:
+        """What is wanted, and the pairs' products, of flows (n_flows, n_examples) and what variables read."""
+        xp = self.backend.xp
+        wanted = all_flows if self._wants_all else xp.take(all_flows, self._wanted, axis=0)
+        if not self._pairs:
+            return wanted
+        flow, variable = self._pairs
+        return xp.concat([wanted, xp.take(all_flows, flow, axis=0) * xp.take(read, variable, axis=1).T], axis=0)

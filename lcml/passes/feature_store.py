@@ -1,0 +1,277 @@
+"""The features of a data set, kept in memory where they fit, else recomputed chunk by chunk whenever they are read.
+
+Kept features grow with the circuits: after a round of splits only those that are new are computed. Where the precision
+is `fixed16` a feature f in [0, 1] is kept as the 16-bit integer nearest to 65535 f, and computed with in float32.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lcml.backend import Array, Backend, FeaturePrecision, evaluation_precision
+from lcml.circuits.parts import GrownPart, Part
+from lcml.inputs.rows import Matrix
+from lcml.passes.feature_map import LEVELS, FeatureMap
+from lcml.passes.flows import check_probabilities
+
+_Out = TypeVar("_Out")
+
+_RUNS = 16
+"""Partial sums over chunks; more than the cores of most machines, few enough to add up at no cost."""
+
+_SPARE_ROWS = 1.25
+"""A kept chunk that must grow is given this much more than it needs now, as far as features may ever need it."""
+
+_BLOCK_ROWS = 2048
+"""Rows that a matrix product reads at once: with the examples of a chunk a few megabytes, which a cache holds."""
+
+
+class Chunk:
+    """Features of some examples, (n_rows, n_examples), as they are kept; do not change them.
+
+    Products with them read block after block of rows, so that what is widened to floats stays in the cache.
+    """
+
+    def __init__(self, rows: Array, backend: Backend, examples: Callable[[], Array], *, fixed: bool) -> None:
+        self._rows, self._backend, self._examples, self._fixed = rows, backend, examples, fixed
+
+    def examples(self) -> Array:
+        """(n_examples, n_inputs) the encoded examples."""
+        return self._examples()
+
+    def of(self, which: NDArray[np.integer]) -> "Chunk":
+        """A copy with the examples numbered so within the chunk."""
+        xp, numbers = self._backend.xp, self._backend.asarray(which)
+        rows, examples = xp.take(self._rows, numbers, axis=1), self._examples
+        return Chunk(rows, self._backend, lambda: xp.take(examples(), numbers, axis=0), fixed=self._fixed)
+
+    def values(self) -> Array:
+        """(n_rows, n_examples) the features as floats."""
+        return self._backend.xp.concat([self._backend.copy(self._floats(block)) for block in self._blocks()], axis=0)
+
+    def weighted_sum(self, weights: Array) -> Array:
+        """(n_sets, n_examples) weights @ features, for weights (n_sets, n_rows)."""
+        total = None
+        for block in self._blocks():
+            part = weights[:, block] @ self._floats(block)
+            total = part if total is None else total + part
+        return total
+
+    def correlation(self, signal: Array) -> Array:
+        """(n_sets, n_rows) signal @ features.T for signal (n_sets, n_examples)."""
+        transposed = self._backend.copy(signal.T)
+        parts = [self._floats(block) @ transposed for block in self._blocks()]  # the faster of the two orders
+        return self._backend.xp.concat(parts, axis=0).T
+
+    def _blocks(self) -> Iterator[slice]:
+        n_rows = self._rows.shape[0]
+        return (slice(first, min(first + _BLOCK_ROWS, n_rows)) for first in range(0, n_rows, _BLOCK_ROWS))
+
+    def _floats(self, block: slice) -> Array:
+        rows = self._rows[block, :]
+        return self._backend.widen(rows, 1 / LEVELS) if self._fixed else rows
+
+
+class FeatureStore:
+    """Features of `parts` for encoded examples (n_examples, n_inputs), by chunks.
+
+    budget: bytes that kept features may take (default: the backend's); most_features: the most that the parts may grow
+    to, None if unknown. Raises DataError where the examples are not in [0, 1] or of the wrong width.
+    """
+
+    def __init__(
+        self,
+        parts: Sequence[Part],
+        examples: Matrix,
+        backend: Backend,
+        *,
+        precision: FeaturePrecision = "float32",
+        budget: int | None = None,
+        most_features: int | None = None,
+    ) -> None:
+        self.parts, self.backend = tuple(parts), backend
+        self.n_examples = len(examples)
+        self._examples = examples
+        self._fixed = precision == "fixed16"
+        self._kept_type = np.dtype("uint16" if precision == "fixed16" else precision)
+        self.dtype = np.dtype(evaluation_precision(precision))
+        self._budget = backend.memory_budget() if budget is None else budget
+        self._most_features = most_features
+        self._maps: list[FeatureMap] | None = None
+        self._kept: list[Array] | None = None
+        for part in self._slices():
+            check_probabilities(examples[part], self.parts[0].view.n_inputs)
+        self.rows = np.arange(self.n_features)
+        if self._fits(self.n_features):
+            self._keep()
+
+    @property
+    def n_features(self) -> int:
+        return sum(part.n_features for part in self.parts)
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the features are in memory, or else recomputed at every reading."""
+        return self._kept is not None
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of a chunk; `rows` (n_features,) says which of them each feature has, the others hold numbers that mean
+        nothing."""
+        return int(self.rows.max(initial=-1)) + 1
+
+    @property
+    def n_chunks(self) -> int:
+        return -(-self.n_examples // self.backend.chunk_examples)
+
+    def share(self, chunks: Sequence[int], step: int = 1) -> float:
+        """The share of all examples that `chunks` hold; of one in `step` of theirs."""
+        size = self.backend.chunk_examples
+        return sum(-(-min(size, self.n_examples - chunk * size) // step) for chunk in chunks) / self.n_examples
+
+    def map(self, function: Callable[[slice, Chunk], _Out], which: Sequence[int] | None = None) -> Iterator[_Out]:
+        """function(examples, chunk) of all chunks in order, or of the chunks `which`; on the CPU several at a time."""
+        read = self._reader()
+        return self.backend.map(lambda index: function(*read(index)), range(self.n_chunks) if which is None else which)
+
+    def sum(
+        self, function: Callable[[slice, Chunk], tuple[Array, ...]], which: Sequence[int] | None = None
+    ) -> list[Array]:
+        """The sum over chunks of the arrays that `function` returns, in float64.
+
+        Chunks are added up in a fixed number of runs, so that the result does not depend on the number of threads.
+        """
+        read = self._reader()
+        return self._sum(lambda index: function(*read(index)), which)
+
+    def sum_examples(
+        self, function: Callable[[int, Array], tuple[Array, ...]], which: Sequence[int] | None = None
+    ) -> list[Array]:
+        """As `sum`, of functions of a chunk's number and its encoded examples, without features."""
+        return self._sum(lambda index: function(index, self._encoded(index)), which)
+
+    def _sum(self, function: Callable[[int], tuple[Array, ...]], which: Sequence[int] | None) -> list[Array]:
+        xp = self.backend.xp
+        chosen = np.arange(self.n_chunks) if which is None else np.asarray(which)
+
+        def add_up(run: NDArray[np.int64]) -> list[Array]:
+            total: list[Array] = []
+            for index in run:
+                arrays = function(int(index))
+                if total:
+                    total = [a + b for a, b in zip(total, arrays, strict=True)]
+                else:
+                    total = [xp.astype(array, xp.float64) for array in arrays]
+            return total
+
+        runs = [run for run in np.array_split(chosen, _RUNS) if run.size]
+        totals = list(self.backend.map(add_up, runs))
+        return [sum(arrays[1:], start=arrays[0]) for arrays in zip(*totals, strict=True)]
+
+    def grow(self, grown: Sequence[GrownPart]) -> None:
+        """Follow the parts through a round of splits."""
+        before, self.parts, self._maps = self.parts, tuple(part.part for part in grown), None
+        if self._kept is None:
+            self.rows = np.arange(self.n_features)
+            if self._fits(self.n_features):
+                self._keep()
+            return
+        self.rows, fresh = _rows_after(before, grown, self.rows)
+        if not self._fits(self.n_rows):
+            self.rows, self._kept = np.arange(self.n_features), None
+            return
+        new = [
+            (FeatureMap(part.view, part.circuit, wanted, self.backend), rows)
+            for part, (wanted, rows) in zip(self.parts, fresh, strict=True)
+            if wanted.size
+        ]
+
+        def extend(index: int) -> Array:
+            assert self._kept is not None
+            chunk, self._kept[index] = self._with_room(self._kept[index]), None
+            examples = self._encoded(index)
+            for feature_map, rows in new:
+                feature_map.write(examples, chunk, rows, fixed=self._fixed)
+            return chunk
+
+        self._kept = list(self.backend.map(extend, range(self.n_chunks)))
+
+    def _keep(self) -> None:
+        self._kept = list(self.backend.map(lambda index: self._fresh(index, fixed=self._fixed), range(self.n_chunks)))
+
+    def _reader(self) -> Callable[[int], tuple[slice, Chunk]]:
+        """The (examples, features) of a chunk by its number."""
+        slices, n_rows, kept = list(self._slices()), self.n_rows, self._kept
+
+        def read(index: int) -> tuple[slice, Chunk]:
+            if kept is None:
+                return slices[index], Chunk(self._fresh(index), self.backend, lambda: self._encoded(index), fixed=False)
+            rows = kept[index][:n_rows, :]
+            return slices[index], Chunk(rows, self.backend, lambda: self._encoded(index), fixed=self._fixed)
+
+        return read
+
+    def _slices(self) -> Iterator[slice]:
+        size = self.backend.chunk_examples
+        return (slice(first, min(first + size, self.n_examples)) for first in range(0, self.n_examples, size))
+
+    def _encoded(self, index: int) -> Array:
+        size = self.backend.chunk_examples
+        return self.backend.asarray(self._examples[index * size : (index + 1) * size], dtype=self.dtype)
+
+    def _fits(self, n_rows: int) -> bool:
+        return n_rows * self.n_examples * self._kept_type.itemsize <= self._budget
+
+    def _fresh(self, index: int, *, fixed: bool = False) -> Array:
+        if self._maps is None:
+            self._maps = [FeatureMap(part.view, part.circuit, part.flows, self.backend) for part in self.parts]
+        examples = self._encoded(index)
+        chunk = self.backend.empty((self.n_features, examples.shape[0]), self._kept_type if fixed else self.dtype)
+        first = 0
+        for feature_map in self._maps:
+            feature_map.write(examples, chunk, np.arange(first, first + feature_map.n_rows), fixed=fixed)
+            first += feature_map.n_rows
+        return chunk
+
+    def _with_room(self, chunk: Array) -> Array:
+        n_rows = self.n_rows
+        if chunk.shape[0] >= n_rows:
+            return chunk
+        limits = [int(n_rows * _SPARE_ROWS), self._budget // (self.n_examples * self._kept_type.itemsize)]
+        if self._most_features is not None:
+            limits.append(self._most_features)
+        larger = self.backend.xp.zeros((max(n_rows, min(limits)), chunk.shape[1]), dtype=self._kept_type)
+        larger[: chunk.shape[0], :] = chunk
+        return larger
+
+
+def _rows_after(
+    before: Sequence[Part], grown: Sequence[GrownPart], rows: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], list[tuple[NDArray[np.int64], NDArray[np.int64]]]]:
+    """The row of every feature after growth, and per part the flows that are new and the rows they get.
+
+    A feature that stays keeps its row; a new one takes a row that became free, or one behind the last.
+    """
+    kept_rows, is_new, new_flows = [], [], []
+    first = 0
+    for old, new in zip(before, grown, strict=True):
+        n_cells = old.view.n_cells
+        old_rows = np.full((n_cells, len(old.weighted)), -1)
+        old_rows[:, old.weighted] = rows[first : first + old.n_features].reshape(n_cells, -1)
+        first += old.n_features
+        flows = new.part.flows
+        found = np.where(new.kept[flows], old_rows[:, new.origin[flows]], -1)
+        kept_rows.append(found.ravel())
+        is_new.append(found[0] < 0)
+        new_flows.append(flows[found[0] < 0])
+    after = np.concatenate(kept_rows)
+    spare = np.setdiff1d(np.arange(len(after)), after)
+    after[after < 0] = spare[: np.count_nonzero(after < 0)]
+    fresh, first = [], 0
+    for new, marks, flows in zip(grown, is_new, new_flows, strict=True):
+        part_rows = after[first : first + new.part.n_features].reshape(new.part.view.n_cells, -1)
+        fresh.append((flows, part_rows[:, marks].ravel()))
+        first += new.part.n_features
+    return after, fresh

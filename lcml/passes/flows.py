@@ -1,0 +1,158 @@
+"""The passes over a circuit: probabilities bottom-up, flows top-down, logits bottom-up.
+
+All work on a chunk of examples laid out (node, example), so that a gather moves whole rows. Sources: Liang & Van den
+Broeck, AAAI 2019, Algorithms 1 and 2 and Proposition 3; Darwiche, JACM 2003, for the derivative form of the down pass.
+"""
+
+from typing import Literal
+
+import numpy as np
+
+from lcml.backend import Array
+from lcml.errors import ContradictionError, DataError
+from lcml.passes.plan import FlowPlan
+
+OnContradiction = Literal["raise", "nan"]
+
+
+def literal_rows(plan: FlowPlan, chunk: Array) -> Array:
+    """Literal probabilities (2 n_variables, n_examples) of `chunk` (n_examples, n_variables): q above 1 - q."""
+    positive = plan.backend.xp.asarray(chunk).T
+    return plan.backend.xp.concat([positive, 1 - positive], axis=0)
+
+
+def check_probabilities(values: np.ndarray, n_variables: int) -> None:
+    """Raise DataError unless `values` has shape (n_examples, n_variables) and lies in [0, 1]."""
+    if values.ndim != 2 or values.shape[1] != n_variables:
+        raise DataError(f"expected examples of {n_variables} variables, found an array of shape {values.shape}")
+    bad = ~((values >= 0) & (values <= 1))
+    if bad.any():
+        row, column = np.argwhere(bad)[0]
+        raise DataError(
+            f"row {row}, variable {column}: {values[row, column]} is no probability; encode the inputs to [0, 1] first"
+        )
+
+
+def node_probabilities(plan: FlowPlan, literals: Array) -> Array:
+    """Up pass. Pr(n) of every node, (n_nodes, n_examples), from the literals' (2 n_variables, n_examples).
+
+    Pr(X) = q, Pr(not X) = 1 - q, Pr(element) = Pr(prime) Pr(sub), Pr(or gate) = sum of its elements. [Algorithm 1]
+    """
+    xp, n_literals = plan.backend.xp, plan.circuit.n_literals
+    probability = plan.backend.empty((plan.circuit.n_nodes, literals.shape[1]), literals.dtype)
+    probability[:n_literals, :] = literals
+    for level in plan.levels:
+        rows = xp.take(probability, level.prime, axis=0) * xp.take(probability, level.sub, axis=0)
+        probability[n_literals + level.first : n_literals + level.stop, :] = plan.backend.segment_sum(
+            rows, level.offsets
+        )
+    return probability
+
+
+def or_derivatives(plan: FlowPlan, probability: Array) -> Array:
+    """Down pass. c(g) = dPr(root)/dPr(g) of every or gate, (n_or_gates, n_examples).
+
+    c(root) = 1; c(g) = sum over the elements that have g as a child of c(their gate) Pr(sibling). Never divides.
+    """
+    xp = plan.backend.xp
+    derivative = plan.backend.empty((plan.circuit.n_or_gates, probability.shape[1]), probability.dtype)
+    for level in reversed(plan.levels):
+        if level.wire_parent is None:
+            derivative[level.first : level.stop, :] = 1
+        else:
+            rows = xp.take(derivative, level.wire_parent, axis=0) * xp.take(probability, level.wire_sibling, axis=0)
+            derivative[level.first : level.stop, :] = plan.backend.segment_sum(rows, level.wire_offsets)
+    return derivative
+
+
+def flows(plan: FlowPlan, literals: Array, on_contradiction: OnContradiction = "raise") -> Array:
+    """Flows of all literals, then of all elements: (2 n_variables + n_elements, n_examples).
+
+    The flow of element e under gate g is c(g) Pr(e) / Pr(root), that of a literal c(l) Pr(l) / Pr(root): the share of
+    the root's flow of 1 that reaches it [Algorithm 2]. An example with Pr(root) = 0 raises ContradictionError, or has
+    NaN flows with `on_contradiction="nan"`.
+    """
+    circuit, xp = plan.circuit, plan.backend.xp
+    result = plan.backend.empty((circuit.n_literals + circuit.n_elements, literals.shape[1]), literals.dtype)
+    result[: circuit.n_literals, :] = literals
+    if circuit.n_or_gates == 0:
+        return result
+    probability = node_probabilities(plan, literals)
+    derivative = or_derivatives(plan, probability)
+    result[circuit.n_literals :, :] = (
+        xp.take(derivative, plan.elem_or, axis=0)
+        * xp.take(probability, plan.elem_prime, axis=0)
+        * xp.take(probability, plan.elem_sub, axis=0)
+    )
+    if not circuit.is_tautology:
+        wires = xp.take(derivative, plan.literal_parent, axis=0) * xp.take(probability, plan.literal_sibling, axis=0)
+        pulled = plan.backend.segment_sum(wires, plan.literal_offsets)
+        pulled = xp.concat([pulled, xp.zeros_like(pulled[:1, :])], axis=0)
+        result[: circuit.n_literals, :] = xp.take(pulled, plan.literal_segment, axis=0) * literals
+        result = result / _root_probability(plan, probability, on_contradiction)
+    return result
+
+
+def example_flows(plan: FlowPlan, examples: Array) -> Array:
+    """`flows` of examples (n_examples, n_variables), by the backend's kernel where it has one."""
+    if plan.backend.flows is None:
+        return flows(plan, literal_rows(plan, examples))
+    result, contradiction = plan.backend.flows(plan.circuit, examples)
+    if contradiction >= 0:
+        raise _contradiction(contradiction)
+    return result
+
+
+def weighted_flows(plan: FlowPlan, examples: Array, weights: Array) -> Array:
+    """weights (n_sets, 2 n_variables + n_elements) @ flows of examples (n_examples, n_variables), by the backend's
+    kernel where it has one."""
+    if plan.backend.weighted_flows is None:
+        return weights @ example_flows(plan, examples)
+    result, contradiction = plan.backend.weighted_flows(plan.circuit, examples, weights)
+    if contradiction >= 0:
+        raise _contradiction(contradiction)
+    return result
+
+
+def logits_bottom_up(
+    plan: FlowPlan, literals: Array, element_weights: Array, literal_weights: Array | None = None
+) -> Array:
+    """The weight function of one class without flows, (n_examples,), for weights (n_elements,) and (2 n_variables,).
+
+    Every node carries Pr and u = Pr g: u(element) = Pr(prime) u(sub) + u(prime) Pr(sub), u(or gate) = sum over its
+    elements of u + weight Pr; the result is u(root) / Pr(root). Equals weights . flows. [Proposition 3]
+    """
+    circuit, xp = plan.circuit, plan.backend.xp
+    u = plan.backend.empty((circuit.n_nodes, literals.shape[1]), literals.dtype)
+    u[: circuit.n_literals, :] = 0
+    if literal_weights is not None:
+        u[: circuit.n_literals, :] = literals * literal_weights[:, None]
+    if circuit.n_or_gates == 0:
+        return xp.sum(u, axis=0)
+    probability = node_probabilities(plan, literals)
+    for level in plan.levels:
+        p_prime, p_sub = (xp.take(probability, side, axis=0) for side in (level.prime, level.sub))
+        u_prime, u_sub = (xp.take(u, side, axis=0) for side in (level.prime, level.sub))
+        weight = element_weights[level.first_element : level.stop_element][:, None]
+        rows = p_prime * u_sub + u_prime * p_sub + weight * p_prime * p_sub
+        u[circuit.n_literals + level.first : circuit.n_literals + level.stop, :] = plan.backend.segment_sum(
+            rows, level.offsets
+        )
+    return u[-1, :] / _root_probability(plan, probability, "raise")
+
+
+def _root_probability(plan: FlowPlan, probability: Array, on_contradiction: OnContradiction) -> Array:
+    """Pr(root) (n_examples,), with NaN where it is 0 or ContradictionError."""
+    xp, root = plan.backend.xp, probability[-1, :]
+    impossible = root == 0
+    if bool(xp.any(impossible)):
+        if on_contradiction == "raise":
+            raise _contradiction(int(xp.argmax(xp.astype(impossible, xp.int8))))
+        root = xp.where(impossible, xp.asarray(float("nan"), dtype=root.dtype), root)
+    return root
+
+
+def _contradiction(example: int) -> ContradictionError:
+    return ContradictionError(
+        f"example {example} of the chunk contradicts the circuit: Pr(root) = 0, so its flows are not defined"
+    )

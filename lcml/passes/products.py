@@ -1,0 +1,90 @@
+"""Product circuits from the root down: flows without an up pass.
+
+In a circuit grown by splits every or gate's probability is the product of the literals it implies. So the flow of an
+element is its gate's flow times the literals that the element implies and its gate does not, and a gate's flow is the
+sum of the flows of the elements that lead to it, 1 at the root.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lcml.arrays import IntArray, frozen
+from lcml.circuits.circuit import Circuit
+
+NO_PAIRS = np.empty((2, 0), dtype=np.int64)
+"""(2, n_pairs) elements and variables: none."""
+
+
+@dataclass(frozen=True, eq=False)
+class ProductProgram:
+    """What must be computed for some features of a product circuit, gates from the root down.
+
+    Gate g sums the slots wires[wire_start[g]:wire_start[g+1]] and feeds the slots slot_start[g]:slot_start[g+1], one
+    per element needed; slot s multiplies its gate's flow by the literals factors[factor_start[s]:factor_start[s+1]].
+    wanted (n_wanted,): the slot of every feature asked for, or -1 - literal; behind them the slots of pairs,
+    which belong to gates that only their elements lead to.
+    """
+
+    wire_start: IntArray
+    wires: IntArray
+    slot_start: IntArray
+    factor_start: IntArray
+    factors: IntArray
+    wanted: IntArray
+
+
+def compile_products(
+    circuit: Circuit, features: NDArray[np.integer], pairs: NDArray[np.integer] = NO_PAIRS
+) -> ProductProgram:
+    """The program for `features`, numbers of literals and, behind them, elements of a product circuit.
+
+    pairs (2, n_pairs): elements and variables, whose products are computed too.
+    """
+    n_literals, implied = circuit.n_literals, circuit.implied
+    prime, sub, or_start = circuit.elem_prime.tolist(), circuit.elem_sub.tolist(), circuit.or_start.tolist()
+    leads_to: list[list[int]] = [[] for _ in range(circuit.n_nodes)]
+    for element, children in enumerate(zip(prime, sub, strict=True)):
+        for child in children:
+            leads_to[child].append(element)
+    needed = np.zeros(circuit.n_elements, dtype=bool)
+    needed[features[features >= n_literals] - n_literals] = True
+    needed[pairs[0]] = True
+    for gate in range(circuit.n_or_gates):  # from below: what leads to a gate that is needed is needed
+        if needed[or_start[gate] : or_start[gate + 1]].any():
+            needed[leads_to[n_literals + gate]] = True
+    slot = np.full(max(1, circuit.n_elements), -1)
+    wire_start, slot_start, factor_start = [0], [0], [0]
+    wires: list[int] = []
+    factors: list[int] = []
+    for gate in reversed(range(circuit.n_or_gates)):
+        elements = np.flatnonzero(needed[or_start[gate] : or_start[gate + 1]]) + or_start[gate]
+        if not elements.size:
+            continue
+        wires += leads_to[n_literals + gate]
+        for element in elements.tolist():
+            slot[element] = len(factor_start) - 1
+            factors += sorted((implied[prime[element]] | implied[sub[element]]) - implied[n_literals + gate])
+            factor_start.append(len(factors))
+        wire_start.append(len(wires))
+        slot_start.append(len(factor_start) - 1)
+    order = np.argsort(pairs[0], kind="stable")
+    with_variables, first = np.unique(pairs[0][order], return_index=True)
+    of_pair = np.empty(pairs.shape[1], dtype=np.int64)
+    of_pair[order] = len(factor_start) - 1 + np.arange(len(order))
+    slot_start += (len(factor_start) - 1 + np.append(first, len(order))[1:]).tolist()
+    wires += with_variables.tolist()
+    wire_start += range(wire_start[-1] + 1, len(wires) + 1)
+    factor_start += range(len(factors) + 1, len(factors) + len(order) + 1)
+    factors += pairs[1][order].tolist()
+    is_literal = features < n_literals
+    wanted = np.where(is_literal, -1 - features, slot[np.where(is_literal, 0, features - n_literals)])
+    return ProductProgram(
+        wire_start=frozen(wire_start),
+        wires=frozen(slot[np.array(wires, dtype=np.int64)]),
+        slot_start=frozen(slot_start),
+        factor_start=frozen(factor_start),
+        factors=frozen(factors),
+        wanted=frozen(np.concatenate([wanted, of_pair])),
+    )

@@ -1,0 +1,157 @@
+"""How fast a model is on this machine, backend by backend and beside plain alternatives.
+
+Contestants take turns, round after round, so that what else the machine does hits all of them; medians count.
+"""
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from time import perf_counter
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lcml.backend import Array, Backend, NumpyBackend, cuda_is_available, get_backend
+from lcml.errors import MissingDependencyError
+from lcml.inputs.channels import ChannelEncoder
+from lcml.inputs.encoders import BooleanEncoder, Encoder, encoded
+from lcml.model.model import LogisticCircuit
+from lcml.passes.feature_map import FeatureMap
+
+_Name = TypeVar("_Name")
+
+BATCH_SIZES = (1, 32, 1024, 8192)
+ROUNDS = 3
+SECONDS = 0.02
+"""A measurement repeats its work for at least this long."""
+
+REFERENCE, BASELINE = "numpy", "scipy-sparse"
+
+
+class SparseBackend(NumpyBackend):
+    """The baseline: numpy, whose passes sum a level's elements by the product with a sparse matrix of scipy."""
+
+    name = BASELINE
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._matrices: dict[int, tuple[Array, Array]] = {}
+
+    def segment_sum(self, rows: Array, offsets: Array) -> Array:
+        from scipy.sparse import csr_array
+
+        if id(offsets) not in self._matrices:
+            ones, columns = np.ones(len(rows), rows.dtype), np.arange(len(rows))
+            matrix = csr_array((ones, columns, offsets), shape=(len(offsets) - 1, len(rows)))
+            self._matrices[id(offsets)] = offsets, matrix  # keeps the offsets, and so their id
+        return self._matrices[id(offsets)][1] @ rows
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Examples per second in batches of `batch_size`: `features` computes all features of the model from encoded
+    examples, `predictions` the labels from raw ones; ratios to the same of the reference and the baseline."""
+
+    backend: str
+    batch_size: int
+    features_per_second: float
+    predictions_per_second: float
+    element_evaluations_per_second: float
+    features_to_numpy: float
+    features_to_scipy_sparse: float
+    predictions_to_numpy: float
+    predictions_to_scipy_sparse: float
+
+
+def element_evaluations(model: LogisticCircuit) -> int:
+    """Elements that one example's features take: those of every part at every position."""
+    return sum(part.circuit.n_elements * part.view.n_positions for part in model.parts)
+
+
+def available_backends() -> list[Backend]:
+    """Every backend that works here, the reference first, and the baseline."""
+    found: list[Backend] = [NumpyBackend(), SparseBackend()]
+    with suppress(MissingDependencyError):
+        found.append(get_backend("numba"))
+    if cuda_is_available():
+        found.append(get_backend("cupy"))
+    return found
+
+
+def random_inputs(encoder: Encoder, n_examples: int, seed: int) -> NDArray[np.float32]:
+    """(n_examples, n_features) raw examples, uniform over the range that the encoder maps to [0, 1]; around the
+    thresholds of a Boolean encoder."""
+    plain = encoder.base if isinstance(encoder, ChannelEncoder) else encoder
+    if isinstance(plain, BooleanEncoder):
+        low, high = plain.threshold - 1, plain.threshold + 1
+    else:
+        low, high = plain.low, plain.high
+    uniform = np.random.default_rng(seed).random((n_examples, encoder.n_features), dtype=np.float32)
+    return np.asarray(low + uniform * (high - low), dtype=np.float32)
+
+
+def measure(
+    model: LogisticCircuit,
+    inputs: NDArray[np.generic],
+    backends: Sequence[Backend],
+    batch_sizes: Sequence[int] = BATCH_SIZES,
+    rounds: int = ROUNDS,
+    seconds: float = SECONDS,
+) -> list[Speed]:
+    """The speeds of all `backends`, among them the reference and the baseline, on raw `inputs`, repeated to fill a
+    batch."""
+    speeds = []
+    for size in batch_sizes:
+        batch = inputs[np.arange(size) % len(inputs)]
+        tasks: dict[tuple[str, str], Callable[[], object]] = {}
+        for backend in backends:
+            tasks[backend.name, "features"] = _features(model, batch, backend)
+            tasks[backend.name, "predictions"] = _predictions(model, batch, backend)
+        times = interleaved(tasks, rounds, seconds)
+        rates = {task: size / time for task, time in times.items()}
+        for name in (backend.name for backend in backends):
+            ratios = {
+                f"{what}_to_{other.replace('-', '_')}": rates[name, what] / rates[other, what]
+                for what in ("features", "predictions")
+                for other in (REFERENCE, BASELINE)
+            }
+            features, predictions = rates[name, "features"], rates[name, "predictions"]
+            speeds.append(Speed(name, size, features, predictions, features * element_evaluations(model), **ratios))
+    return speeds
+
+
+def interleaved(
+    tasks: Mapping[_Name, Callable[[], object]], rounds: int = ROUNDS, seconds: float = SECONDS
+) -> dict[_Name, float]:
+    """The median seconds of a call of every task, which take turns; each is called once before."""
+    found: dict[_Name, list[float]] = {name: [] for name in tasks}
+    for task in tasks.values():
+        task()
+    for _ in range(rounds):
+        for name, task in tasks.items():
+            n_calls, start = 0, perf_counter()
+            while n_calls == 0 or perf_counter() - start < seconds:
+                task()
+                n_calls += 1
+            found[name].append((perf_counter() - start) / n_calls)
+    return {name: statistics.median(times) for name, times in found.items()}
+
+
+def _features(model: LogisticCircuit, batch: NDArray[np.generic], backend: Backend) -> Callable[[], object]:
+    maps = [FeatureMap(part.view, part.circuit, part.flows, backend) for part in model.parts]
+    inputs, size = encoded(model.encoder, batch), backend.chunk_examples
+
+    def chunk(first: int) -> None:
+        examples = backend.asarray(inputs[first : first + size], dtype=np.float32)
+        for feature_map in maps:
+            values = feature_map.values(examples)
+        backend.to_host(values[-1:, -1:])  # waits for a device
+
+    firsts = range(0, len(batch), size)
+    return lambda: list(backend.map(chunk, firsts) if len(firsts) > 1 else map(chunk, firsts))
+
+
+def _predictions(model: LogisticCircuit, batch: NDArray[np.generic], backend: Backend) -> Callable[[], object]:
+    return lambda: model.predict(batch, backend)

@@ -1,0 +1,1 @@
+"""Training runs: from options to a trained, saved and recorded model."""

@@ -1,0 +1,249 @@
+"""From the options of a training run to everything it needs in memory; what cannot work is found out here."""
+
+import math
+import os
+import secrets
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+
+import numpy as np
+
+from lcml.backend import Backend, get_backend
+from lcml.circuits import vtree as vtrees
+from lcml.circuits.views import View
+from lcml.circuits.vtree import Vtree
+from lcml.data import DataSplits, Examples, load_splits
+from lcml.errors import DataError, OutputError, SettingsError
+from lcml.inputs.augmentation import Augmentation, augmented
+from lcml.inputs.channels import ChannelEncoder
+from lcml.inputs.encoders import EncodedRows, Encoder, EncoderKind, encoded, fit_encoder
+from lcml.inputs.rows import Matrix
+from lcml.learning.learner import EncodedSet
+from lcml.runs.checkpoint import Checkpoint
+from lcml.runs.config import TrainConfig, VtreeKind
+from lcml.runs.specs import Shape, ViewSpec, full_shape
+
+_MOST_FOR_INFORMATION = 512
+"""Variables up to which a table's automatic vtree comes from mutual information: its cost grows with the square."""
+
+_EXAMPLES_FOR_INFORMATION = 16384
+"""Examples that tell mutual information well enough: its standard error is then below 0.01."""
+
+_MIXED_ROWS = 32
+"""Neighbours that stay together when examples are mixed: one reading of a disk gets them all."""
+
+_ENCODED_SHARE = 0.125
+"""Distorted images are kept encoded where they take up to this share of the memory for features; else they are
+computed whenever they are read."""
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """What a training needs. image_shape: of the raw features; checkpoint: where it goes on from, or its beginning;
+    started: of the monotonic clock."""
+
+    config: TrainConfig
+    splits: DataSplits
+    image_shape: Shape | None
+    encoder: Encoder
+    train: EncodedSet
+    valid: EncodedSet
+    backend: Backend
+    checkpoint: Checkpoint
+    checkpoint_path: Path
+    started: float
+
+    def everything(self) -> EncodedSet:
+        """Training and validation examples together, to learn from."""
+        examples = self.splits.train.joined(self.splits.valid)
+        return _to_learn_from(examples, self.config, self.encoder, self.image_shape, self.backend)
+
+
+def prepare(config: TrainConfig, resumed: Checkpoint | None = None, checkpoint_path: Path | None = None) -> Prepared:
+    """Load and encode the data and choose the vtree; a checkpoint resumed (from `checkpoint_path`) brings its own.
+
+    Raises OutputError where the model or the checkpoint could not be written, DataError for data that cannot be learned
+    from or that are not those of the checkpoint, and SettingsError, FormatError, MissingDependencyError.
+    """
+    started = monotonic()
+    if checkpoint_path is None:
+        name = f"{config.model_path.stem}-{secrets.token_hex(4)}"
+        checkpoint_path = config.checkpoint_directory / f"{name}.checkpoint"
+    check_writable(config.model_path)
+    check_writable(checkpoint_path)
+    backend = get_backend(config.backend)
+    splits = load_splits(
+        config.data,
+        target=config.target,
+        data_dir=config.data_dir,
+        valid_fraction=config.valid_fraction,
+        test_fraction=config.test_fraction,
+        train_fraction=config.train_fraction,
+        seed=config.learn.seed,
+        memory_budget=None if config.learn.memory_budget is None else config.learn.memory_budget * 2**20,
+    )
+    shape = check_shape(config.shape or splits.image_shape, len(splits.feature_names), splits.source)
+    names, seed = splits.feature_names, config.learn.seed
+    encoder = make_encoder(config.encoder, splits.train.features, config.divisor, shape, config.channels, names)
+    train = _to_learn_from(splits.train, config, encoder, shape, backend)
+    valid = EncodedSet(encoded(encoder, splits.valid.features), splits.valid.labels)
+    if resumed is None:
+
+        def whole() -> Vtree:
+            return choose_vtree(config.vtree, encoded_shape(encoder, shape), train, config.vtree_offset, seed)
+
+        places = choose_places(config.views, encoder, shape, whole)
+        checkpoint = Checkpoint(config, splits.fingerprint, places, config.run_name or checkpoint_path.stem)
+    elif resumed.fingerprint == splits.fingerprint:
+        checkpoint = resumed
+    else:
+        raise DataError(
+            f"{splits.source} is not what {checkpoint_path} was learning from: expected data with the fingerprint "
+            f"{resumed.fingerprint[:12]}..., found {splits.fingerprint[:12]}...; restore the data or start a new run"
+        )
+    return Prepared(config, splits, shape, encoder, train, valid, backend, checkpoint, checkpoint_path, started)
+
+
+def _to_learn_from(
+    examples: Examples, config: TrainConfig, encoder: Encoder, shape: Shape | None, backend: Backend
+) -> EncodedSet:
+    """Training examples as the solver takes them: encoded, mixed for mini-batches, with distorted copies."""
+    seed, budget = config.learn.seed, config.learn.memory_budget
+    examples = mixed(examples, seed) if config.learn.solver == "minibatch" else examples
+    if config.augmentation is None:
+        return EncodedSet(encoded(encoder, examples.features), examples.labels)
+    bound = backend.memory_budget() if budget is None else budget * 2**20
+    return distorted(encoder, examples, shape, config.augmentation, seed, bound)
+
+
+def check_shape(shape: Sequence[int] | None, n_features: int, source: str) -> Shape | None:
+    """The image shape, channels first. Raises SettingsError where it is not that of so many features."""
+    if shape is not None and math.prod(shape) != n_features:
+        raise SettingsError(
+            f"image_shape: expected sizes whose product is {n_features}, the number of features of {source}, found "
+            + "x".join(map(str, shape[shape[0] == 1 and len(shape) == 3 :]))
+        )
+    return None if shape is None else full_shape(shape)
+
+
+def make_encoder(
+    kind: EncoderKind,
+    features: Matrix,
+    divisor: float | None,
+    shape: Shape | None,
+    channels: Sequence[str],
+    feature_names: Sequence[str] | None = None,
+) -> Encoder:
+    """The encoder fitted on raw training features, with `channels` on top of it where there are any.
+
+    Pixels of one raw channel share their range. Raises SettingsError for channels of what is no image.
+    """
+    shared = shape[0] if shape is not None and kind == "scale" else 0
+    encoder = fit_encoder(kind, features, divisor, shared=shared, feature_names=feature_names)
+    if not channels:
+        return encoder
+    if shape is None:
+        raise SettingsError(
+            f"channels: {', '.join(channels)} are made of images, but these data have no image shape; give one "
+            "(--image-shape 28x28, or 1x200 for a sequence) or leave --channels out"
+        )
+    return ChannelEncoder(encoder, shape, tuple(channels))
+
+
+def encoded_shape(encoder: Encoder, shape: Shape | None) -> Shape | None:
+    """Channels, rows and columns of what `encoder` makes of examples of that shape."""
+    return encoder.output_shape if isinstance(encoder, ChannelEncoder) else shape
+
+
+def choose_places(
+    views: Sequence[ViewSpec], encoder: Encoder, shape: Shape | None, whole: Callable[[], Vtree]
+) -> tuple[tuple[View, Vtree], ...]:
+    """The view and vtree of every part, in the order of `views`; SettingsError where one does not fit, or where two
+    parts would be the same: they would share their weights out, and nothing be gained."""
+    names = encoder.channels if isinstance(encoder, ChannelEncoder) else ()
+    seen = encoded_shape(encoder, shape)
+    made = [(spec, place) for spec in views for place in spec.places(seen, names, whole)]
+    first: dict[tuple[bytes | bool, ...], ViewSpec] = {}
+    for spec, (view, vtree) in made:
+        arrays = view.index, view.cell_start, vtree.left, vtree.right, vtree.variable
+        before = first.setdefault((view.root, *(array.tobytes() for array in arrays)), spec)
+        if before is not spec:
+            raise SettingsError(
+                f"view: expected circuits that differ, found {before.text!r} and {spec.text!r}, which read the same in "
+                "the same way; drop one, or shift its vtree (offset=1)"
+            )
+    return tuple(place for _, place in made)
+
+
+def distorted(
+    encoder: Encoder, examples: Examples, shape: Shape | None, augmentation: Augmentation, seed: int, memory: int
+) -> EncodedSet:
+    """Training examples and their distorted copies, encoded now where that takes little of the `memory` (bytes), else
+    whenever they are read. Raises SettingsError where they are no images."""
+    if shape is None:
+        raise SettingsError(
+            "augment: only images and sequences can be distorted, but these data have no image shape; give one "
+            "(--image-shape 28x28, or 1x200 for a sequence) or leave --augment out"
+        )
+    lazy = EncodedRows(augmented(examples.features, shape, augmentation, seed), encoder)
+    few = 4 * len(lazy) * encoder.n_outputs <= _ENCODED_SHARE * memory
+    return EncodedSet(lazy[:] if few else lazy, np.tile(examples.labels, augmentation.copies + 1))
+
+
+def choose_vtree(
+    kind: VtreeKind,
+    image_shape: Sequence[int] | None,
+    train: EncodedSet,
+    offset: tuple[int, int] = (0, 0),
+    seed: int = 0,
+) -> Vtree:
+    """The vtree of that kind over all variables, for encoded training examples, where they are images of that shape;
+    mutual information is that given the class, over a sample of many examples.
+
+    Raises DataError for a grid, or an offset, where the data are no images.
+    """
+    n_variables = train.values.shape[1]
+    if image_shape is None and (kind == "grid" or offset != (0, 0)):
+        raise DataError(
+            "the vtree grid and vtree_offset are for images, but these data have no image shape; choose another vtree"
+        )
+    if kind == "auto":
+        few = n_variables <= _MOST_FOR_INFORMATION
+        kind = "grid" if image_shape else "mutual-information" if few else "balanced"
+    if kind == "grid":
+        assert image_shape is not None
+        channels, height, width = full_shape(image_shape)
+        return vtrees.grid(height, width, offset, channels)
+    if kind == "mutual-information":
+        n_examples = len(train.labels)
+        n_read = min(n_examples, _EXAMPLES_FOR_INFORMATION)
+        rows = np.sort(np.random.default_rng(seed).choice(n_examples, n_read, replace=False))
+        return vtrees.from_mutual_information(train.values[rows], train.labels[rows])
+    if kind == "random":
+        return vtrees.random(n_variables, seed)
+    return vtrees.balanced(n_variables) if kind == "balanced" else vtrees.right_linear(n_variables)
+
+
+def mixed(examples: Examples, seed: int) -> Examples:
+    """The examples in a random order of short runs: a solver that takes a chunk at a time must not meet one class at a
+    time, in whatever order a file has them."""
+    starts = np.arange(0, len(examples), _MIXED_ROWS)
+    order = (np.random.default_rng(seed).permutation(starts)[:, None] + np.arange(_MIXED_ROWS)).ravel()
+    return examples.select(order[order < len(examples)])
+
+
+def check_writable(path: Path) -> None:
+    """OutputError where a file could not be put at `path`: tried out in the nearest directory that is there."""
+    if path.exists() and not path.is_file():
+        raise OutputError(f"cannot write {path}: expected a regular file or nothing there; choose another place")
+    directory = Path(os.path.realpath(path)).parent
+    while not directory.exists() and directory != directory.parent:
+        directory = directory.parent
+    try:
+        with tempfile.NamedTemporaryFile(dir=directory, prefix=f".{path.name}."):
+            pass
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {directory}: {error.strerror}; choose another place") from error

@@ -1,0 +1,128 @@
+"""What a run keeps of every round, and what the tracker gets of it."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lcml.data import DataSplits
+from lcml.learning.learner import RoundReport
+from lcml.learning.selection import ChosenSplit
+from lcml.runs.config import TrainConfig
+from lcml.tracking import DatasetRecord
+
+if TYPE_CHECKING:
+    from lcml.runs.preparation import Prepared
+
+CHECKPOINT_TAG = "lcml.checkpoint"
+"""The tag of a run that says where its checkpoint is."""
+
+MODEL_ARTIFACT = "model.lcml"
+"""The name of the model file among the files of a run."""
+
+
+@dataclass(frozen=True)
+class RoundRecord:
+    """The figures of one RoundReport, flat; n_splits: splits made in the round."""
+
+    phase: str
+    round: int
+    l2: float
+    n_elements: int
+    n_or_gates: int
+    n_parameters: int
+    n_splits: int
+    n_iterations: int
+    train_loss: float
+    train_accuracy: float
+    valid_loss: float
+    valid_accuracy: float
+    valid_f1_macro: float
+    improved: bool
+    seconds: Mapping[str, float]
+
+    @classmethod
+    def of(cls, report: RoundReport) -> "RoundRecord":
+        return cls(
+            phase=report.phase,
+            round=report.round,
+            l2=report.l2,
+            n_elements=report.n_elements,
+            n_or_gates=report.n_or_gates,
+            n_parameters=report.n_parameters,
+            n_splits=len(report.splits),
+            n_iterations=report.n_iterations,
+            train_loss=report.train_loss,
+            train_accuracy=report.train_accuracy,
+            valid_loss=report.valid.log_loss,
+            valid_accuracy=report.valid.accuracy,
+            valid_f1_macro=report.valid.f1_macro,
+            improved=report.improved,
+            seconds=report.seconds,
+        )
+
+    def metrics(self) -> dict[str, float]:
+        """The figures by the names they have in the tracking store; after growth they begin with the phase."""
+        names = ("n_elements", "n_or_gates", "n_parameters", "n_splits", "train_loss", "train_accuracy")
+        values = {
+            name: float(getattr(self, name)) for name in (*names, "valid_loss", "valid_accuracy", "valid_f1_macro")
+        }
+        values |= {f"seconds_{phase}": seconds for phase, seconds in self.seconds.items()}
+        if self.phase == "grow":
+            return values
+        return {f"{self.phase}_{name}": value for name, value in {**values, "l2": self.l2}.items()}
+
+
+SplitLog = Sequence[tuple[ChosenSplit, ...]]
+"""The splits of every round after the first fit."""
+
+
+def split_lines(log: SplitLog, variable_names: Sequence[Sequence[str]]) -> Iterator[str]:
+    """One JSON object per split: the round (from 1), the part, the element of its circuit before that round, and the
+    variable.
+
+    variable_names: of every part. With several parts the variable's name begins with that of the part.
+    """
+    several = "part {}: " if len(variable_names) > 1 else ""
+    for round, splits in enumerate(log, start=1):
+        for choice in splits:
+            split = choice.split
+            record = {
+                "round": round,
+                "part": split.part,
+                "element": split.element,
+                "variable": split.variable,
+                "feature": several.format(split.part) + variable_names[split.part][split.variable],
+                "score": choice.score,
+                "added": choice.added,
+            }
+            yield json.dumps(record) + "\n"
+
+
+def run_params(config: TrainConfig) -> dict[str, Any]:
+    """The parameters of a run: the settings that have a value."""
+    return {name: value for name, value in config.settings().items() if value not in (None, [])}
+
+
+def run_tags(prepared: "Prepared") -> dict[str, str]:
+    """The tags of a run."""
+    return {
+        CHECKPOINT_TAG: str(prepared.checkpoint_path.resolve()),
+        "lcml.data": prepared.splits.name,
+        "lcml.backend": prepared.backend.name,
+        "lcml.device": prepared.backend.device,
+    }
+
+
+def dataset_record(splits: DataSplits) -> DatasetRecord:
+    """The data set of a run."""
+    return DatasetRecord(
+        name=splits.name,
+        digest=splits.fingerprint,
+        source=splits.source,
+        n_train=len(splits.train),
+        n_valid=len(splits.valid),
+        n_test=len(splits.test),
+        n_variables=len(splits.feature_names),
+        n_classes=len(splits.classes),
+    )

@@ -1,0 +1,228 @@
+"""Short texts that say what circuits read and how training images are distorted.
+
+    view      whole | window=7x7,stride=1x1,padding=0x0,grid=4x4,root,offset=0x1,channels=0+2,apart
+    augment   copies=4,shift=1,cross, the fields of `lcml.inputs.augmentation.Augmentation`
+    shape     28x28, 3x32x32: (channels,) rows and columns of an example's features; 1x200 is a sequence
+
+One number stands for both rows and columns; a word alone switches something on.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeAlias
+
+from lcml.circuits.views import IdentityView, View, WindowView, window_vtree
+from lcml.circuits.vtree import Vtree
+from lcml.errors import SettingsError
+from lcml.inputs.augmentation import Augmentation
+from lcml.inputs.channels import CHANNELS
+
+Pair: TypeAlias = tuple[int, int]
+Shape: TypeAlias = tuple[int, int, int]
+"""Channels, rows and columns."""
+
+VIEW_EXAMPLE = "window=7,grid=4,root"
+AUGMENT_EXAMPLE = "copies=4,shift=1,cross"
+
+_CHANNEL = re.compile("|".join(map(re.escape, sorted(CHANNELS, key=len, reverse=True))) + r"|\d+")
+
+
+@dataclass(frozen=True)
+class ViewSpec:
+    """One `view`: a window that slides over the image, or with `window` None the whole example.
+
+    offset: by which the grid of the vtree is shifted; channels: numbers, and names of `lcml.inputs.channels`, each of
+    which stands for that channel of every raw image; None for all; apart: a part for every channel instead of one over
+    all. The others are those of `lcml.circuits.views.WindowView`; text: what it was read from.
+    """
+
+    window: Pair | None = None
+    stride: Pair = (1, 1)
+    padding: Pair = (0, 0)
+    grid: Pair = (1, 1)
+    root: bool = False
+    offset: Pair = (0, 0)
+    channels: tuple[int | str, ...] | None = None
+    apart: bool = False
+    text: str = field(default="", compare=False)
+
+    @property
+    def takes_vtree(self) -> bool:
+        """Whether it is the whole example, under the vtree chosen for that."""
+        return self == ViewSpec()
+
+    def places(
+        self, shape: Shape | None, channels: Sequence[str], whole: Callable[[], Vtree]
+    ) -> Iterator[tuple[View, Vtree]]:
+        """The view and vtree of every part that the spec makes of encoded images of that shape.
+
+        channels: the names of those that the encoder makes of one raw image, none for a plain encoder; whole: makes the
+        vtree over all variables. Raises SettingsError where the spec does not fit.
+        """
+        if self.takes_vtree:
+            vtree = whole()
+            yield IdentityView(vtree.n_variables), vtree
+            return
+        try:
+            yield from self._places(shape, channels)
+        except SettingsError as error:
+            raise SettingsError(f"view {self.text!r}: {str(error).removeprefix('view: ')}") from error
+
+    def _places(self, shape: Shape | None, channels: Sequence[str]) -> Iterator[tuple[View, Vtree]]:
+        if shape is None:
+            raise SettingsError(
+                "windows, channels and offsets are for images and sequences, but these data have no image shape; "
+                "give one (--image-shape 28x28, or 1x200 for a sequence) or leave --view out"
+            )
+        chosen = self._chosen(shape[0], channels)
+        groups: list[tuple[int, ...] | None] = [chosen]
+        if self.apart:
+            groups = [(channel,) for channel in (range(shape[0]) if chosen is None else chosen)]
+        for group in groups:
+            window = self.window or (shape[1], shape[2])
+            view = WindowView(shape, window, self.stride, self.padding, self.grid, self.root, group)
+            same = self.window is None and not self.root and group is None
+            yield IdentityView(view.n_variables) if same else view, window_vtree(view, self.offset)
+
+    def _chosen(self, n_channels: int, names: Sequence[str]) -> tuple[int, ...] | None:
+        if self.channels is None:
+            return None
+        chosen: list[int] = []
+        for channel in self.channels:
+            if isinstance(channel, int):
+                found = [channel] if channel < n_channels else []
+            else:
+                found = [number for number in range(n_channels) if names and names[number % len(names)] == channel]
+            if not found or set(found) & set(chosen):
+                known = ", ".join([*names, f"0 to {n_channels - 1}"])
+                raise SettingsError(
+                    f"channels: found {channel!r}; choose different ones of {known} (--channels makes more)"
+                )
+            chosen += found
+        return tuple(chosen)
+
+
+def parse_view(text: str) -> ViewSpec:
+    """The view that `text` says. Raises SettingsError with the culprit, what is expected, and an example."""
+    whole, given = _items("view", text, VIEW_EXAMPLE)
+    readers: dict[str, Callable[[str], Any]] = {
+        **dict.fromkeys(("window", "stride", "padding", "grid", "offset"), _pair),
+        **dict.fromkeys(("root", "apart"), _flag),
+        "channels": _channels,
+    }
+    is_whole = whole == ["whole"] and "window" not in given
+    if not is_whole and (whole or "window" not in given):
+        raise SettingsError(
+            f"view {text!r}: expected 'whole' or a window, such as {VIEW_EXAMPLE!r}; "
+            + (f"found {', '.join(whole)}" if whole else "found neither")
+        )
+    if is_whole:
+        readers = {name: readers[name] for name in ("offset", "channels", "apart", "root")}
+    return ViewSpec(**_read("view", text, given, readers, VIEW_EXAMPLE), text=text)
+
+
+def parse_augment(text: str) -> Augmentation:
+    """The augmentation that `text` says. Raises SettingsError as `parse_view` does."""
+    words, given = _items("augment", text, AUGMENT_EXAMPLE)
+    if words:
+        raise SettingsError(f"augment {text!r}: found {words[0]!r}; expected settings such as {AUGMENT_EXAMPLE!r}")
+    readers: dict[type, Callable[[str], Any]] = {int: _integer, float: _number, bool: _flag}
+    settings = {part.name: readers[type(part.default)] for part in fields(Augmentation)}
+    values = _read("augment", text, given, settings, AUGMENT_EXAMPLE)
+    try:
+        return Augmentation(**values)
+    except SettingsError as error:
+        raise SettingsError(f"augment {text!r}: {str(error).removeprefix('augmentation: ')}") from error
+
+
+def parse_shape(text: str) -> Shape:
+    """The image shape that `text` says; one channel where it names none. Raises SettingsError where it says none."""
+    if not re.fullmatch(r"[1-9]\d*(x[1-9]\d*){1,2}", text):
+        raise SettingsError(f"image_shape: expected ROWSxCOLUMNS or CHANNELSxROWSxCOLUMNS as in 1x200, found {text!r}")
+    return full_shape([int(size) for size in text.split("x")])
+
+
+def full_shape(shape: Sequence[int]) -> Shape:
+    """(channels, rows, columns) of (rows, columns), or of that itself."""
+    channels, height, width = (1, *shape)[-3:]
+    return channels, height, width
+
+
+_FLAGS = ("root", "apart", *(part.name for part in fields(Augmentation) if type(part.default) is bool))
+
+
+def _items(what: str, text: str, example: str) -> tuple[list[str], dict[str, str]]:
+    """The words that stand alone and mean no switch, and the settings by name; a switch that stands alone is ''."""
+    words, given = [], {}
+    for item in text.split(","):
+        name, is_setting, value = (part.strip() for part in item.partition("="))
+        if not name or (is_setting and not value):
+            raise SettingsError(
+                f"{what} {text!r}: found {item!r} between commas; expected settings such as {example!r}"
+            )
+        if name in given or name in words:
+            raise SettingsError(f"{what} {text!r}: {name} is given twice; drop one")
+        if is_setting or name in _FLAGS:
+            given[name] = value
+        else:
+            words.append(name)
+    return words, given
+
+
+def _read(
+    what: str, text: str, given: Mapping[str, str], readers: Mapping[str, Callable[[str], Any]], example: str
+) -> dict[str, Any]:
+    values = {}
+    for name, value in given.items():
+        if name not in readers:
+            raise SettingsError(
+                f"{what} {text!r}: unknown setting {name!r}; choose of {', '.join(readers)}, as in {example!r}"
+            )
+        try:
+            values[name] = readers[name](value)
+        except ValueError as error:
+            raise SettingsError(
+                f"{what} {text!r}: {name}: expected {error}, found {value!r}; for example {example!r}"
+            ) from error
+    return values
+
+
+def _pair(text: str) -> Pair:
+    if not re.fullmatch(r"\d+(x\d+)?", text):
+        raise ValueError("a whole number or ROWSxCOLUMNS")
+    rows, _, columns = text.partition("x")
+    return int(rows), int(columns or rows)
+
+
+def _integer(text: str) -> int:
+    if not text.isdecimal():
+        raise ValueError("a whole number")
+    return int(text)
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError("a number") from None
+
+
+def _flag(text: str) -> bool:
+    if text:
+        raise ValueError("the word alone")
+    return True
+
+
+def _channels(text: str) -> tuple[int | str, ...]:
+    """Numbers and names joined by '+', which is the end of some names too."""
+    found: list[int | str] = []
+    place = 0
+    while match := _CHANNEL.match(text, place):
+        found.append(int(match[0]) if match[0].isdecimal() else match[0])
+        place = match.end() + 1
+        if text[match.end() : place] != "+":
+            break
+    if place != len(text) + 1:
+        raise ValueError(f"numbers, or names of {', '.join(CHANNELS)}, joined by '+'")
+    return tuple(found)

@@ -1,0 +1,275 @@
+"""A training run: learn, keep checkpoints, save the model, and record it all. Nothing here prints."""
+
+import os
+import platform
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from time import monotonic
+from typing import Any
+
+import lcml
+from lcml.arrays import FloatArray
+from lcml.backend import evaluation_precision
+from lcml.explain.names import variable_names
+from lcml.formats import save_model
+from lcml.learning.learner import Learner, RoundReport
+from lcml.learning.selection import ChosenSplit
+from lcml.learning.solver import never
+from lcml.model.head import predicted_codes
+from lcml.model.metrics import Quality, confusion_matrix, quality
+from lcml.model.model import LogisticCircuit
+from lcml.runs.checkpoint import Checkpoint, save_checkpoint
+from lcml.runs.preparation import Prepared
+from lcml.runs.records import MODEL_ARTIFACT, RoundRecord, dataset_record, run_params, run_tags, split_lines
+from lcml.runs.specs import Shape
+from lcml.tracking import Status, Tracker
+
+OnRound = Callable[[RoundRecord], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """A training's end. rounds: of splits; test: None without test examples; seconds: wall clock, those before a resume
+    included; stopped: whether it was told to stop; profile: seconds of this process by phase."""
+
+    model: LogisticCircuit
+    rounds: int
+    train_accuracy: float
+    valid: Quality
+    test: Quality | None
+    seconds: float
+    stopped: bool
+    profile: Mapping[str, float]
+
+
+def make_learner(prepared: Prepared, should_stop: Callable[[], bool] = never) -> Learner:
+    """The learner, at the beginning or where the checkpoint stands. Raises what Learner raises."""
+    return Learner(
+        prepared.checkpoint.places,
+        prepared.train,
+        prepared.valid,
+        len(prepared.splits.classes),
+        prepared.config.learn,
+        prepared.backend,
+        state=prepared.checkpoint.state,
+        should_stop=should_stop,
+    )
+
+
+def train(
+    prepared: Prepared,
+    learner: Learner,
+    tracker: Tracker,
+    *,
+    on_round: OnRound = lambda record: None,
+    should_stop: Callable[[], bool] = never,
+) -> Outcome:
+    """Learn, save the model, and record the run; once should_stop() is true, with what there is by then.
+
+    The run ends FINISHED, KILLED (stopped, or KeyboardInterrupt) or FAILED. A checkpoint is written before the first
+    fit and after every round of splits. The final path of penalties begins again after a resume. `learner` is that of
+    make_learner, with the same should_stop.
+    """
+    run = _Run(prepared, tracker, learner)
+    status: Status = "FAILED"
+    try:
+        run.start()
+        run.learn(on_round, should_stop)
+        outcome = run.conclude(should_stop())
+        status = "KILLED" if should_stop() else "FINISHED"
+    except KeyboardInterrupt:
+        status = "KILLED"
+        raise
+    finally:
+        tracker.finish(status)
+    return outcome
+
+
+class _Run:
+    """A training under way: the learner, and the record of its rounds."""
+
+    def __init__(self, prepared: Prepared, tracker: Tracker, learner: Learner) -> None:
+        self.prepared, self.tracker, self.learner = prepared, tracker, learner
+        self.log: list[tuple[ChosenSplit, ...]] = list(prepared.checkpoint.log)
+        self.rounds: list[RoundRecord] = list(prepared.checkpoint.rounds)
+        self.profile = {"prepare": monotonic() - prepared.started}
+        self._learned = monotonic()
+
+    def start(self) -> None:
+        """Open the run in the tracking store, the same one again after a resume."""
+        checkpoint = self.prepared.checkpoint
+        self.tracker.start(
+            checkpoint.run_name,
+            run_params(self.prepared.config),
+            run_tags(self.prepared),
+            dataset_record(self.prepared.splits),
+            run_id=checkpoint.run_id,
+        )
+
+    def learn(self, on_round: OnRound, should_stop: Callable[[], bool]) -> None:
+        """Every round and the final path of penalties, with their records and checkpoints."""
+        self._save_checkpoint()
+        for report in self.learner.grow():
+            if report.round > 0:
+                self.log.append(report.splits)
+            self._record(report, report.round, on_round)
+            if report.round > 0 or not should_stop():  # a first fit cut short is no place to go on from
+                self._save_checkpoint()
+        for step, report in enumerate(self.learner.refine()):
+            self._record(report, step, on_round)
+        if self.prepared.config.learn.refit:
+            for report in self.learner.refit(self.prepared.everything()):
+                self._record(report, report.round, on_round)
+        self._learned = monotonic()
+
+    def conclude(self, stopped: bool) -> Outcome:
+        """Save the best model, then test it and record what came out."""
+        config, splits, backend = self.prepared.config, self.prepared.splits, self.prepared.backend
+        model = self._best_model(stopped)
+        save_model(model, config.model_path)
+
+        examples = splits.test if len(splits.test) else splits.valid
+        logits = model.logits(examples.features, backend, evaluation_precision(config.learn.precision))
+        measured = quality(logits, examples.labels, len(splits.classes), config.learn.link)
+        assert self.learner.state is not None
+        outcome = Outcome(
+            model=model,
+            rounds=self.learner.state.round,
+            train_accuracy=self.learner.state.best.train_accuracy,
+            valid=self.learner.state.best.valid,
+            test=measured if len(splits.test) else None,
+            seconds=self._seconds(),
+            stopped=stopped,
+            profile=self.profile,
+        )
+        self.profile["save and test"] = monotonic() - self._learned
+        if self.tracker.uri is not None:
+            self.tracker.metrics(_final_metrics(outcome), outcome.rounds + 1)
+            self._record_files(logits)
+        return outcome
+
+    def _best_model(self, stopped: bool) -> LogisticCircuit:
+        learner, splits, learn = self.learner, self.prepared.splits, self.prepared.config.learn
+        parts, fitted = learner.best()
+        assert learner.state is not None
+        best = learner.state.best
+        learned = {
+            "rounds": learner.state.round,
+            "best_round": best.round,
+            "l2": best.l2,
+            "train_accuracy": best.train_accuracy,
+            "valid_accuracy": best.valid.accuracy,
+            "valid_f1_macro": best.valid.f1_macro,
+            "seconds": self._seconds(),
+            "stopped": stopped,
+        }
+        return LogisticCircuit(
+            encoder=self.prepared.encoder,
+            parts=parts,
+            classes=splits.classes,  # type: ignore[arg-type]  # of one type, as lcml.data makes them
+            weights=fitted.weights,
+            bias=fitted.bias,
+            link=learn.link,
+            provenance=provenance(self.prepared, learned),
+        )
+
+    def _seconds(self) -> float:
+        state = self.prepared.checkpoint.state
+        return monotonic() - self.prepared.started + (0.0 if state is None else state.seconds)
+
+    def _record(self, report: RoundReport, step: int, on_round: OnRound) -> None:
+        record = RoundRecord.of(report)
+        if record.phase == "grow":
+            self.rounds.append(record)
+        for phase, seconds in record.seconds.items():
+            self.profile[phase] = self.profile.get(phase, 0.0) + seconds
+        self.tracker.metrics(record.metrics(), step)
+        on_round(record)
+
+    def _save_checkpoint(self) -> None:
+        before = self.prepared.checkpoint
+        checkpoint = Checkpoint(
+            config=self.prepared.config,
+            fingerprint=before.fingerprint,
+            places=before.places,
+            run_name=before.run_name,
+            run_id=self.tracker.run_id or before.run_id,
+            state=self.learner.state,
+            log=tuple(self.log),
+            rounds=tuple(self.rounds),
+        )
+        save_checkpoint(checkpoint, self.prepared.checkpoint_path)
+
+    def _record_files(self, logits: FloatArray) -> None:
+        from lcml.runs import plots
+
+        config, splits = self.prepared.config, self.prepared.splits
+        labels = (splits.test if len(splits.test) else splits.valid).labels
+        counts = confusion_matrix(predicted_codes(logits), labels, len(splits.classes))
+        self.tracker.artifact(MODEL_ARTIFACT, config.model_path)
+        self.tracker.artifact("settings.toml", config.as_toml().encode())
+        views = [view for view, _ in self.prepared.checkpoint.places]
+        names = [variable_names(self.prepared.encoder, view, splits.feature_names) for view in views]
+        self.tracker.artifact("splits.jsonl", "".join(split_lines(self.log, names)).encode())
+        self.tracker.artifact("plots/learning_curves.png", plots.learning_curves(self.rounds))
+        self.tracker.artifact("plots/confusion_matrix.png", plots.confusion_matrix(counts, splits.classes))
+
+
+def provenance(prepared: Prepared, learned: dict[str, Any]) -> dict[str, Any]:
+    """Where a model comes from: its data and their division, settings, what learning reached, versions, machine."""
+    config, splits = prepared.config, prepared.splits
+    return {
+        "data": {
+            "name": splits.name,
+            "source": config.data,
+            "target": config.target,
+            "fingerprint": splits.fingerprint,
+            "train_fraction": config.train_fraction,
+            "valid_fraction": config.valid_fraction,
+            "test_fraction": config.test_fraction,
+            "seed": config.learn.seed,
+            "n_train": len(splits.train),
+            "n_valid": len(splits.valid),
+            "n_test": len(splits.test),
+            "image_shape": _shape(prepared.image_shape),
+            "feature_names": list(splits.feature_names),
+        },
+        "settings": config.settings(),
+        "seed": config.learn.seed,
+        "training": learned,
+        "versions": {
+            "lcml": lcml.__version__,
+            "python": platform.python_version(),
+            "numpy": version("numpy"),
+            "scipy": version("scipy"),
+        },
+        "machine": {
+            "n_cores": os.cpu_count(),
+            "backend": prepared.backend.name,
+            "device": prepared.backend.device,
+        },
+    }
+
+
+def _shape(image_shape: Shape | None) -> list[int] | None:
+    """As it is known of most images, without their one channel."""
+    return None if image_shape is None else list(image_shape[1:] if image_shape[0] == 1 else image_shape)
+
+
+def _final_metrics(outcome: Outcome) -> dict[str, float]:
+    """The figures of the model kept: they end the curves of the rounds."""
+    model, valid, test = outcome.model, outcome.valid, outcome.test
+    values = {
+        "n_elements": float(model.n_elements),
+        "n_or_gates": float(model.n_or_gates),
+        "n_parameters": float(model.n_parameters),
+        "train_accuracy": outcome.train_accuracy,
+        "valid_accuracy": valid.accuracy,
+        "valid_f1_macro": valid.f1_macro,
+        "valid_loss": valid.log_loss,
+        "seconds": outcome.seconds,
+    }
+    if test is None:
+        return values
+    return values | {"test_accuracy": test.accuracy, "test_f1_macro": test.f1_macro, "test_loss": test.log_loss}

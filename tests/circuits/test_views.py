@@ -1,0 +1,207 @@
+"""Views: what each variable reads and how positions are pooled, by hand and by plain loops."""
+
+import json
+from typing import Any
+
+import array_api_strict
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lcml.circuits.views import IdentityView, View, WindowView, pool, view_from_dict, window_vtree, windows
+from lcml.errors import FormatError, SettingsError
+
+
+@st.composite
+def window_views(draw: st.DrawFn) -> WindowView:
+    """Any view that fits: windows with and without padding, strides, grids and chosen channels."""
+    shape = draw(st.tuples(st.integers(1, 3), st.integers(1, 6), st.integers(1, 6)))
+    window, padding, stride, grid = [], [], [], []
+    for size in shape[1:]:
+        window.append(draw(st.integers(1, size + 1)))
+        least = (max(0, window[-1] - size) + 1) // 2
+        padding.append(draw(st.integers(least, max(least, window[-1] - 1))))
+        stride.append(draw(st.integers(1, 3)))
+        positions = (size + 2 * padding[-1] - window[-1]) // stride[-1] + 1
+        grid.append(draw(st.integers(1, positions)))
+    chosen = draw(st.none() | st.permutations(range(shape[0])).map(lambda order: tuple(order[: 1 + len(order) // 2])))
+    return WindowView(shape, tuple(window), tuple(stride), tuple(padding), tuple(grid), draw(st.booleans()), chosen)  # type: ignore[arg-type]
+
+
+def reads_by_loops(view: WindowView) -> list[list[int]]:
+    """For each position, cell by cell as numpy.array_split cuts them: the input of each variable."""
+    channels, height, width = view.image_shape
+    spans = [
+        np.array_split(np.arange(-view.padding[a], size + view.padding[a] - view.window[a] + 1, view.stride[a]), cells)
+        for a, (size, cells) in enumerate(zip((height, width), view.grid, strict=True))
+    ]
+    result = []
+    for rows in spans[0]:
+        for columns in spans[1]:
+            for top in rows:
+                for left in columns:
+                    inputs = []
+                    for channel in range(channels) if view.channels is None else view.channels:
+                        for y in range(top, top + view.window[0]):
+                            for x in range(left, left + view.window[1]):
+                                inside = 0 <= y < height and 0 <= x < width
+                                inputs.append(
+                                    (channel * height + y) * width + x if inside else channels * height * width
+                                )
+                    result.append(inputs)
+    return result
+
+
+def test_windows_by_hand() -> None:
+    # 2 x 3 pixels 0 1 2 / 3 4 5 of channel 0 and 6 7 8 / 9 10 11 of channel 1
+    view = WindowView((2, 2, 3), (2, 2))
+    assert view.index.tolist() == [[0, 1, 3, 4, 6, 7, 9, 10], [1, 2, 4, 5, 7, 8, 10, 11]]
+    assert view.cell_start.tolist() == [0, 2]
+    assert (view.n_inputs, view.n_variables, view.n_positions, view.n_cells) == (12, 8, 2, 1)
+    one = WindowView((2, 2, 3), (1, 2), stride=(1, 2), padding=(0, 1), channels=(1,))
+    assert one.index.tolist() == [[12, 6], [7, 8], [12, 9], [10, 11]]
+    assert one.position_origin.tolist() == [[0, -1], [0, 1], [1, -1], [1, 1]]
+    assert one.n_variables == 2
+
+
+def test_positions_are_sorted_by_cell() -> None:
+    # 3 x 5 positions on a 2 x 2 grid: rows 2 + 1, columns 3 + 2
+    view = WindowView((1, 3, 5), (1, 1), grid=(2, 2))
+    assert view.cell_start.tolist() == [0, 6, 10, 13, 15]
+    assert view.index[:, 0].tolist() == [0, 1, 2, 5, 6, 7, 3, 4, 8, 9, 10, 11, 12, 13, 14]
+
+
+def test_a_sequence_is_an_image_of_height_1() -> None:
+    view = WindowView((1, 1, 5), (1, 3), grid=(1, 3))
+    assert view.index.tolist() == [[0, 1, 2], [1, 2, 3], [2, 3, 4]]
+
+
+def test_the_identity() -> None:
+    view = IdentityView(3)
+    assert (view.n_variables, view.n_positions, view.n_cells, view.root) == (3, 1, 1, False)
+    assert view.index.tolist() == [[0, 1, 2]]
+    assert view.cell_start.tolist() == [0, 1]
+    values = np.arange(6.0).reshape(2, 1, 3)
+    assert pool(view, values, np).tolist() == [values[:, 0].tolist()]
+    examples = np.arange(6.0).reshape(2, 3)
+    assert windows(view, examples, np).tolist() == [examples.tolist()]
+
+
+@given(window_views(), st.integers(0, 99))
+def test_index_cells_and_windows_match_loops(view: WindowView, seed: int) -> None:
+    reads = reads_by_loops(view)
+    assert view.index.dtype == view.cell_start.dtype == np.int32
+    assert view.index.tolist() == reads
+    assert view.n_positions == len(reads)
+    sizes = [
+        len(rows) * len(columns)
+        for rows in np.array_split(np.arange(view.position_grid[0]), view.grid[0])
+        for columns in np.array_split(np.arange(view.position_grid[1]), view.grid[1])
+    ]
+    assert np.diff(view.cell_start).tolist() == sizes
+    examples = np.random.default_rng(seed).random((2, view.n_inputs))
+    padded = np.concatenate([examples, np.zeros((2, 1))], axis=1)
+    expected = [[[example[i] for i in inputs] for example in padded] for inputs in reads]
+    assert windows(view, examples, np).tolist() == expected
+
+
+@given(window_views(), st.integers(0, 99))
+def test_pooling_matches_loops(view: WindowView, seed: int) -> None:
+    values = np.random.default_rng(seed).random((2, view.n_positions, 3))
+    found = pool(view, values, np)
+    assert found.shape == (view.n_cells, 2, 3)
+    for cell in range(view.n_cells):
+        positions = range(view.cell_start[cell], view.cell_start[cell + 1])
+        for row in range(2):
+            for example in range(3):
+                mean = sum(values[row, p, example] for p in positions) / len(positions)
+                expected = mean**0.5 if view.root else mean
+                assert found[cell, row, example] == pytest.approx(expected, abs=1e-12)
+
+
+def test_no_numpy_slips_into_another_librarys_arrays() -> None:
+    view = WindowView((2, 4, 5), (2, 3), padding=(1, 1), grid=(2, 3), root=True, channels=(1, 0))
+    device = array_api_strict.Device("device1")
+    cpu = array_api_strict.Device("CPU_DEVICE")
+    generator = np.random.default_rng(0)
+    examples, values = generator.random((3, view.n_inputs)), generator.random((2, view.n_positions, 3))
+    for function, argument in ((windows, examples), (pool, values)):
+        strict = function(view, array_api_strict.asarray(argument, device=device), array_api_strict)
+        assert strict.device == device
+        host = np.asarray(array_api_strict.from_dlpack(strict, device=cpu)._array)
+        np.testing.assert_allclose(host, function(view, argument, np), rtol=1e-12)
+
+
+@given(window_views())
+def test_views_come_back_from_json(view: WindowView) -> None:
+    again = view_from_dict(json.loads(json.dumps(view.as_dict())))
+    assert again == view
+    assert view_from_dict(json.loads(json.dumps(IdentityView(7).as_dict()))) == IdentityView(7)
+
+
+def _changed(**values: Any) -> dict[str, Any]:
+    return {**WindowView((1, 4, 4), (2, 2)).as_dict(), **values}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        None,
+        [],
+        {},
+        {"kind": "identity"},
+        {"kind": "identity", "n_inputs": 0},
+        {"kind": "identity", "n_inputs": 2, "more": 1},
+        {"kind": ["window"]},
+        {"kind": "spiral", "n_inputs": 2},
+        _changed(window=[5, 2]),
+        _changed(window=2),
+        _changed(window=[2, 2.0]),
+        _changed(stride=[True, 1]),
+        _changed(root=1),
+        _changed(channels=[]),
+        _changed(channels=[[0]]),
+    ],
+)
+def test_nonsense_is_no_view(content: Any) -> None:
+    with pytest.raises(FormatError, match="view"):
+        view_from_dict(content)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"window": (5, 2)}, "window of 5 rows on an image of 4 with 0 of padding"),
+        ({"window": (2, 9), "padding": (0, 1)}, "window of 9 columns on an image of 6 with 1 of padding"),
+        ({"padding": (0, 2)}, "padding of 2 columns holds whole windows of 2"),
+        ({"grid": (4, 1)}, "grid of 4 rows over 3 rows of positions"),
+        ({"stride": (1, 3), "grid": (1, 3)}, "grid of 3 columns over 2 columns of positions"),
+        ({"channels": (0, 2)}, "channels: expected different ones of 0 to 1"),
+        ({"channels": (1, 1)}, "channels: expected different ones of 0 to 1"),
+        ({"channels": (-1,)}, "channels: expected a tuple of integers of at least 0"),
+        ({"stride": (0, 1)}, "stride: expected 2 integers of at least 1"),
+        ({"image_shape": (4, 6)}, "image_shape: expected 3 integers"),
+        ({"root": "yes"}, "root: expected true or false"),
+    ],
+)
+def test_what_does_not_fit_is_named(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
+        WindowView(**{"image_shape": (2, 4, 6), "window": (2, 2), **values})
+
+
+def test_vtree_of_several_channels() -> None:
+    view = WindowView((4, 5, 5), (1, 2), channels=(3, 0, 1))
+    vtree = window_vtree(view)
+    assert vtree.n_variables == view.n_variables
+    first, last = vtree.left[vtree.root], vtree.right[vtree.root]
+    assert [vtree.scope(node).tolist() for node in (first, last)] == [[0, 1, 2, 3], [4, 5]]
+    assert vtree.scope(vtree.right[first]).tolist() == [2, 3]
+    shifted = window_vtree(WindowView((1, 5, 5), (1, 4)), (0, 1))
+    assert {tuple(shifted.scope(n).tolist()) for n in range(shifted.n_nodes) if shifted.height[n] == 1} == {(1, 2)}
+
+
+def test_views_are_values() -> None:
+    views: set[View] = {WindowView((1, 4, 4), (2, 2)), WindowView((1, 4, 4), (2, 2)), IdentityView(3), IdentityView(3)}
+    assert len(views) == 2
+    assert not WindowView((1, 4, 4), (2, 2)).index.flags.writeable

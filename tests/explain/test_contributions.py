@@ -1,0 +1,299 @@
+"""Conditions against brute force over all worlds; contributions against logits."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from lcml.circuits.circuit import Circuit, initial_circuit
+from lcml.circuits.parts import Part
+from lcml.circuits.splits import Split, apply_splits
+from lcml.circuits.views import IdentityView, WindowView, window_vtree
+from lcml.circuits.vtree import balanced, grid
+from lcml.explain import contributions as explain
+from lcml.inputs.encoders import ScaleEncoder
+from lcml.model.model import LogisticCircuit
+from tests.model_strategies import circuits
+from tests.worlds import all_worlds, brute_flows, examples, random_circuits, truth
+
+NAMES = "abcdefghi"
+
+
+def constrained() -> Circuit:
+    """(a xor b) and (c xor d), or (a xnor b) and (c xnor d): no gate is a product, and Pr(root) is not always 1."""
+    literal = {"a": 0, "b": 1, "c": 2, "d": 3, "A": 4, "B": 5, "C": 6, "D": 7}
+    pairs = ["aB", "Ab", "ab", "AB", "cD", "Cd", "cd", "CD"]
+    elements = [(literal[pair[0]], literal[pair[1]]) for pair in pairs] + [(8, 10), (9, 11)]
+    vtree = balanced(4)
+    left, right, root = vtree.left[vtree.root], vtree.right[vtree.root], vtree.root
+    prime, sub = np.array(elements, dtype=np.int32).T
+    return Circuit(vtree, _int32(left, left, right, right, root), _int32(*range(0, 11, 2)), prime, sub)
+
+
+def _int32(*values: int) -> NDArray[np.int32]:
+    return np.array(values, dtype=np.int32)
+
+
+def model_of(circuit: Circuit, n_sets: int = 1, seed: int = 0, literals: bool = True) -> LogisticCircuit:
+    """A model with random weights whose raw features are tenths of the circuit's probabilities."""
+    generator = np.random.default_rng(seed)
+    n = circuit.n_variables
+    return LogisticCircuit.flat(
+        circuit=circuit,
+        encoder=ScaleEncoder(np.zeros(n), np.full(n, 10.0)),
+        classes=("no", "yes") if n_sets == 1 else ("p", "q", "r"),
+        element_weights=generator.normal(size=(n_sets, circuit.n_elements)),
+        literal_weights=generator.normal(size=(n_sets, 2 * n)) if literals else None,
+        bias=generator.normal(size=n_sets),
+    )
+
+
+def holds(text: str, world: list[bool]) -> bool:
+    """The condition read as Python: its words mean there what they mean here."""
+    values = dict(zip(NAMES, world, strict=False)) | {"always": True, "never": False}
+    return bool(eval(text, {"__builtins__": {}}, values))
+
+
+def assert_conditions(circuit: Circuit) -> None:
+    """In every world that the circuit admits, exactly the elements flow whose condition holds."""
+    texts = [explain.condition(circuit, element, NAMES) for element in range(circuit.n_elements)]
+    admitted = truth(circuit)[-1]
+    for world, admits in zip(all_worlds(circuit.n_variables), admitted, strict=True):
+        if admits:
+            found = [holds(text, (world == 1).tolist()) for text in texts]
+            assert found == (brute_flows(circuit, world) == 1).tolist(), (world, texts)
+
+
+@given(circuit=random_circuits(most=5))
+@settings(max_examples=60, deadline=None)
+def test_a_condition_holds_where_its_element_flows(circuit: Circuit) -> None:
+    if circuit.n_or_gates:
+        assert_conditions(circuit)
+
+
+def test_conditions_of_gates_that_are_no_products() -> None:
+    circuit = constrained()
+    assert not circuit.is_product
+    texts = explain.conditions(circuit, NAMES)
+    assert texts[:5] == ("a", "b", "c", "d", "not a")
+    for world, admits in zip(all_worlds(4), truth(circuit)[-1], strict=True):
+        if admits:
+            flows = [holds(text, (world == 1).tolist()) for text in texts[8:]]
+            true = truth(circuit)[:, int("".join(str(int(bit)) for bit in world), 2)]
+            expected = [bool(true[p] and true[s]) for p, s in zip(circuit.elem_prime, circuit.elem_sub, strict=True)]
+            assert flows == expected
+
+
+@given(circuit=random_circuits(most=5), most=st.integers(0, 2))
+@settings(max_examples=40, deadline=None)
+def test_gates_with_too_many_cases_are_named(circuit: Circuit, most: int) -> None:
+    """What "or gate g is reached" means is that one of its elements flows."""
+    if not circuit.n_or_gates:
+        return
+    first = circuit.n_literals + circuit.n_or_gates
+    cases = explain.feature_cases(circuit, most)[circuit.n_literals :]
+    for world in all_worlds(circuit.n_variables):
+        flow = brute_flows(circuit, world)
+        true = set(np.flatnonzero(np.concatenate([world, 1 - world])).tolist())
+        true |= {first + gate for gate in range(circuit.n_or_gates) if flow[circuit.elem_or == gate].sum() == 1}
+        assert [any(case <= true for case in one) for one in cases] == (flow == 1).tolist()
+
+
+def test_named_gates_of_no_products_read_as_such() -> None:
+    circuit = constrained()
+    texts = [explain.in_words(circuit, cases, NAMES) for cases in explain.feature_cases(circuit, 1)]
+    assert texts[-2:] == ["or gate 0 holds and or gate 2 holds", "or gate 1 holds and or gate 3 holds"]
+    assert texts[8] == "a and not b and or gate 0 holds and or gate 2 holds"
+
+
+def test_the_first_conditions_by_hand() -> None:
+    circuit = initial_circuit(balanced(2))
+    assert explain.conditions(circuit, ("left", "right")) == (
+        *("left", "right", "not left", "not right"),
+        *("left and right", "left and not right", "not left and right", "not left and not right"),
+    )
+    circuit = initial_circuit(balanced(4))
+    assert explain.condition(circuit, circuit.n_elements - 1, NAMES) == "always"
+
+
+def test_a_shared_gate_reads_as_alternatives() -> None:
+    """Split the root on a, the half with a on b, that with a and b on c: the others share the gate over (c, d)."""
+    circuit = initial_circuit(balanced(4))
+    for variable in (0, 1, 2):
+        first_of_root = int(circuit.or_start[-2])
+        circuit = apply_splits(circuit, [Split(first_of_root, variable)]).circuit
+    texts = explain.conditions(circuit, NAMES)[circuit.n_literals :]
+    assert texts[-4:] == ("a and b and c", "a and b and not c", "a and not b", "not a")
+    shared = circuit.elem_sub[-1] - circuit.n_literals
+    first, stop = circuit.or_start[shared : shared + 2]
+    signs = ("c and d", "c and not d", "not c and d", "not c and not d")
+    assert texts[first:stop] == tuple(f"{sign} and (not a or not b)" for sign in signs)
+    assert_conditions(circuit)
+
+
+def test_alternatives_lose_what_another_covers() -> None:
+    circuit = initial_circuit(balanced(4))
+    cases = frozenset({frozenset({2, 0}), frozenset({2, 4, 1}), frozenset({2, 4, 5, 3})})
+    assert explain.in_words(circuit, cases, NAMES) == "c and (a or b or d)"
+    assert explain.in_words(circuit, frozenset(), NAMES) == "never"
+
+
+@pytest.mark.parametrize("n_sets", [1, 3])
+@given(circuit=circuits(), seed=st.integers(0, 99), literals=st.booleans())
+@settings(max_examples=25, deadline=None)
+def test_contributions_sum_to_the_logits(n_sets: int, circuit: Circuit, seed: int, literals: bool) -> None:
+    model = model_of(circuit, n_sets, seed, literals)
+    x = 10 * examples(circuit.n_variables, 4, seed)
+    parts = explain.contributions(model, x)
+    assert parts.shape == (4, n_sets, model.weights.shape[1])
+    np.testing.assert_allclose(parts.sum(axis=2) + model.bias, model.logits(x, precision="float64"), atol=1e-9)
+
+
+@given(circuit=random_circuits(most=5), seed=st.integers(0, 99))
+@settings(max_examples=25, deadline=None)
+def test_a_contribution_is_flow_times_weight(circuit: Circuit, seed: int) -> None:
+    if not circuit.n_or_gates:
+        return
+    model = model_of(circuit, 3, seed)
+    q = examples(circuit.n_variables, 1, seed)[0].astype(np.float32).astype(np.float64)
+    parts = explain.contributions(model, 10 * q[None, :])[0, :, circuit.n_literals :]
+    np.testing.assert_allclose(parts, brute_flows(circuit, q) * model.element_weights, atol=1e-6)
+
+
+def test_an_explanation_by_hand() -> None:
+    """a = 1, b = 0: of the elements only "a and not b" flows, of the literals a and not b."""
+    circuit = initial_circuit(balanced(2))
+    model = LogisticCircuit.flat(
+        circuit=circuit,
+        encoder=ScaleEncoder(np.zeros(2), np.ones(2)),
+        classes=("no", "yes"),
+        element_weights=np.array([[8.0, -3.0, 8.0, 8.0]]),
+        literal_weights=np.array([[1.0, 8.0, 8.0, 0.5]]),
+        bias=np.array([0.25]),
+    )
+    found = explain.explain(model, [1.0, 0.0], ("a", "b"), top=2)
+    assert found.label == "no"
+    assert found.logit == pytest.approx(1.25)
+    assert found.bias == -0.25
+    assert found.contributions == (
+        explain.Contribution("a and not b", 1.0, 3.0, 3.0),
+        explain.Contribution("a", 1.0, -1.0, -1.0),
+    )
+    assert found.rest == pytest.approx(-0.5)
+    assert found.probabilities == pytest.approx((1 / (1 + np.exp(-1.25)), 1 / (1 + np.exp(1.25))))
+
+
+def test_features_under_one_condition_are_explained_as_one() -> None:
+    """Over the pairs (a, b) and (c, d) the literal a has a condition of its own; the root's element always flows."""
+    model = model_of(initial_circuit(balanced(4)), 3)
+    found = explain.explain(model, [2.0, 5.0, 7.0, 10.0], NAMES, top=99)
+    texts = [part.condition for part in found.contributions]
+    assert len(texts) == len(set(texts))
+    assert found.rest == pytest.approx(0.0, abs=1e-12)
+    assert found.logit == pytest.approx(model.logits([[2.0, 5.0, 7.0, 10.0]], precision="float64").max())
+    assert found.label == model.predict([[2.0, 5.0, 7.0, 10.0]])[0]
+
+
+def test_the_weightiest_conditions() -> None:
+    circuit = initial_circuit(balanced(4))
+    weights = np.zeros((3, circuit.n_elements))
+    weights[0, :2] = 1.0, -2.0
+    weights[2, -1] = 9.0  # always flows
+    model = LogisticCircuit.flat(
+        circuit, ScaleEncoder(np.zeros(4), np.ones(4)), ("p", "q", "r"), weights, None, np.zeros(3), "softmax"
+    )
+    texts = explain.conditions(circuit, NAMES)[circuit.n_literals :]
+    assert re.fullmatch(r"[a-d] and [a-d]", texts[0])
+    found = explain.top_conditions(model, NAMES, top=5)
+    assert found == {"p": [(texts[1], -2.0), (texts[0], 1.0)], "q": [], "r": []}
+    assert list(explain.top_conditions(model_of(circuit), NAMES, 2)) == ["yes"]
+
+
+def parts_model() -> LogisticCircuit:
+    """On images of 3 x 4: a window of 1 x 2 in a grid of 3 x 2, square-rooted; and the whole."""
+    window = WindowView((1, 3, 4), (1, 2), grid=(3, 2), root=True)
+    small = initial_circuit(window_vtree(window))
+    whole = Part.full(IdentityView(12), initial_circuit(grid(3, 4)))
+    small_part = Part(window, small, np.arange(8) >= 4)
+    generator = np.random.default_rng(5)
+    n_features = small_part.n_features + whole.n_features
+    return LogisticCircuit(
+        ScaleEncoder(np.zeros(12), np.ones(12)),
+        (small_part, whole),
+        ("p", "q", "r"),
+        generator.normal(size=(3, n_features)),
+        generator.normal(size=3),
+    )
+
+
+def test_features_of_windows_by_hand() -> None:
+    """Two windows fall into every left cell, one into every right: the mean of the conjunction there, its root."""
+    model = parts_model()
+    image = np.array([[0.5, 0.25, 1.0, 0.0], [0.0, 1.0, 1.0, 0.5], [0.25, 0.25, 0.75, 1.0]])
+    values = explain.feature_values(model, image.reshape(1, 12))
+    assert values.shape == (1, model.weights.shape[1])
+    both = [(row[i] * row[i + 1]) for row in image for i in range(3)]  # the first element: both pixels
+    expected = []
+    for row in range(3):
+        expected += [np.sqrt((both[3 * row] + both[3 * row + 1]) / 2), np.sqrt(both[3 * row + 2])]
+    assert values[0, :24:4] == pytest.approx(expected)
+
+
+def test_contributions_of_parts_sum_to_the_logits() -> None:
+    model = parts_model()
+    x = np.random.default_rng(1).random((5, 12))
+    found = explain.contributions(model, x)
+    assert found.shape == (5, 3, model.weights.shape[1])
+    np.testing.assert_allclose(found.sum(axis=2) + model.bias, model.logits(x, precision="float64"), atol=1e-9)
+
+
+def test_conditions_of_parts_say_where() -> None:
+    model = parts_model()
+    names = [f"f{j}" for j in range(12)]
+    texts = list(explain.feature_conditions(model, names))
+    assert texts[:5] == [
+        "input[0,0] and input[0,1] in cell (0, 0) of part 0",
+        "input[0,0] and not input[0,1] in cell (0, 0) of part 0",
+        "not input[0,0] and input[0,1] in cell (0, 0) of part 0",
+        "not input[0,0] and not input[0,1] in cell (0, 0) of part 0",
+        "input[0,0] and input[0,1] in cell (0, 1) of part 0",
+    ]
+    assert texts[23] == "not input[0,0] and not input[0,1] in cell (2, 1) of part 0"
+    assert texts[24] == "f0 in part 1"
+    assert len(texts) == model.weights.shape[1]
+    alone = replace(model, parts=model.parts[:1], weights=model.weights[:, :24])
+    assert next(explain.feature_conditions(alone, names)) == "input[0,0] and input[0,1] in cell (0, 0)"
+
+
+def test_an_explanation_of_parts() -> None:
+    model = parts_model()
+    x = np.random.default_rng(2).random(12)
+    names = [f"f{j}" for j in range(12)]
+    found = explain.explain(model, x, names, top=10**6)
+    assert found.logit == pytest.approx(model.logits(x[None], precision="float64").max())
+    assert found.rest == pytest.approx(0, abs=1e-9)
+    texts = [part.condition for part in found.contributions]
+    assert len(texts) == len(set(texts))
+    of_features = dict.fromkeys(texts, 0.0)
+    code = model.classes.index(found.label)
+    for text, value in zip(
+        explain.feature_conditions(model, names), explain.contributions(model, x[None])[0, code], strict=True
+    ):
+        of_features[text] += value
+    assert {part.condition: part.contribution for part in found.contributions} == pytest.approx(of_features)
+
+
+def test_the_weightiest_conditions_of_parts() -> None:
+    model = parts_model()
+    weights = np.zeros_like(model.weights)
+    weights[1, 5], weights[1, 24], weights[1, 23] = 3.0, -2.0, 1.0
+    found = explain.top_conditions(replace(model, weights=weights), [f"f{j}" for j in range(12)], top=2)
+    assert found == {
+        "p": [],
+        "q": [("input[0,0] and not input[0,1] in cell (0, 1) of part 0", 3.0), ("f0 in part 1", -2.0)],
+        "r": [],
+    }

@@ -1,0 +1,257 @@
+"""The learner: limits, determinism, resuming, stopping, and what it learns."""
+
+import dataclasses
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lcml.backend import CupyBackend, NumpyBackend, cuda_is_available
+from lcml.circuits import vtree as vtrees
+from lcml.circuits.parts import initial_part
+from lcml.circuits.views import IdentityView, View
+from lcml.circuits.vtree import Vtree
+from lcml.data import load_splits
+from lcml.errors import DataError, SettingsError
+from lcml.inputs.encoders import fit_encoder
+from lcml.learning.learner import EncodedSet, FitState, Learner, parts_after
+from lcml.learning.objective import Objective
+from lcml.learning.settings import LearnSettings, SolverName
+from lcml.passes.feature_store import FeatureStore
+
+NUMPY = NumpyBackend()
+SETTINGS = LearnSettings(rounds=4, l2=1e-3, l2_path=(1e-2, 1e-4), minimum_support=2, patience=10)
+
+
+def noisy_rule(n: int, seed: int) -> EncodedSet:
+    """Three classes over 9 variables, by conjunctions, with a tenth of the labels drawn at random."""
+    generator = np.random.default_rng(seed)
+    q = generator.random((n, 9))
+    bits = q > 0.5
+    labels = np.where(bits[:, 0] & bits[:, 4], 2, np.where(bits[:, 3] ^ bits[:, 7], 1, 0))
+    noise = generator.random(n) < 0.1
+    return EncodedSet(q, np.where(noise, generator.integers(0, 3, n), labels))
+
+
+def whole(vtree: Vtree) -> list[tuple[View, Vtree]]:
+    """One part that sees every variable."""
+    return [(IdentityView(vtree.n_variables), vtree)]
+
+
+TRAIN, VALID = noisy_rule(300, 1), noisy_rule(100, 2)
+
+
+def learner(settings: LearnSettings = SETTINGS, vtree: Vtree | None = None, **options: object) -> Learner:
+    vtree = vtree or vtrees.grid(3, 3)
+    return Learner(whole(vtree), TRAIN, VALID, 3, settings, NUMPY, **options)  # type: ignore[arg-type]
+
+
+def finished(fresh: Learner) -> FitState:
+    for _ in fresh.grow():
+        pass
+    for _ in fresh.refine():
+        pass
+    assert fresh.state is not None
+    return fresh.state
+
+
+def assert_same(first: FitState, second: FitState) -> None:
+    assert first.history == second.history
+    assert (first.best.round, first.best.l2, first.best.valid) == (second.best.round, second.best.l2, second.best.valid)
+    np.testing.assert_array_equal(first.parameters.flat(), second.parameters.flat())
+    np.testing.assert_array_equal(first.best.parameters.flat(), second.best.parameters.flat())
+
+
+def test_rounds_grow_the_circuit_and_lower_the_loss() -> None:
+    fresh = learner()
+    reports = list(fresh.grow())
+    assert [report.round for report in reports] == [0, 1, 2, 3, 4]
+    assert all(later.n_elements > earlier.n_elements for earlier, later in pairwise(reports))
+    assert reports[-1].train_loss < reports[0].train_loss
+    # independent elements alone carry weights: one less per or gate
+    assert reports[-1].n_parameters == 3 * (reports[-1].n_elements - reports[-1].n_or_gates + 1)
+    assert {"score", "split", "features", "fit", "evaluate"} <= reports[-1].seconds.keys()
+
+
+def test_reported_figures_are_those_of_the_best_weights() -> None:
+    fresh = learner()
+    finished(fresh)
+    parts, best = fresh.best()
+    objective = Objective(FeatureStore(parts, VALID.values, NUMPY), VALID.labels, 3)
+    predicted = objective.logits(best).argmax(axis=1)
+    assert fresh.state is not None
+    assert fresh.state.best.valid.accuracy == pytest.approx((predicted == VALID.labels).mean())
+
+
+def test_the_same_seed_gives_the_same_model() -> None:
+    assert_same(finished(learner()), finished(learner()))
+
+
+@pytest.mark.parametrize("solver", ["lbfgs", "minibatch"])
+@pytest.mark.parametrize("budget", [None, 0])
+def test_a_resumed_learner_ends_where_an_uninterrupted_one_does(solver: SolverName, budget: int | None) -> None:
+    settings = dataclasses.replace(SETTINGS, solver=solver, memory_budget=budget)
+    whole = finished(learner(settings))
+    for stop_after in range(3):
+        first = learner(settings)
+        for report in first.grow():
+            if report.round == stop_after:
+                break
+        assert_same(finished(learner(settings, state=first.state)), whole)
+
+
+def test_history_replays_to_the_circuit() -> None:
+    fresh = learner()
+    for _ in fresh.grow():
+        pass
+    assert fresh.state is not None
+    start = (initial_part(IdentityView(9), vtrees.grid(3, 3)),)
+    (replayed,) = parts_after(start, fresh.state.history, 0)
+    assert replayed.circuit.same_as(fresh.parts[0].circuit)
+    np.testing.assert_array_equal(replayed.weighted, fresh.parts[0].weighted)
+
+
+def test_limits_on_elements_parameters_and_rounds() -> None:
+    initial = initial_part(IdentityView(9), vtrees.grid(3, 3))
+    n_elements = initial.circuit.n_elements
+    small = learner(dataclasses.replace(SETTINGS, max_elements=n_elements + 6))
+    assert max(report.n_elements for report in small.grow()) in range(n_elements + 1, n_elements + 7)
+    limit = 3 * (initial.n_features + 9 + 1)
+    few = learner(dataclasses.replace(SETTINGS, max_parameters=limit))
+    assert limit // 2 < max(report.n_parameters for report in few.grow()) <= limit
+    assert len(list(learner(dataclasses.replace(SETTINGS, rounds=0)).grow())) == 1
+
+
+def test_a_refit_is_the_optimum_over_training_and_validation_examples() -> None:
+    """Against a fit from zero of a learner that trains on both from the start."""
+    settings = dataclasses.replace(SETTINGS, rounds=0, l2=1e-2, l2_path=(1e-2,), precision="float64")
+    settings = dataclasses.replace(settings, round_iterations=500, final_iterations=500, tolerance=1e-8)
+    fresh = learner(settings)
+    before = finished(fresh).best
+    both = EncodedSet(np.concatenate([TRAIN.values, VALID.values]), np.concatenate([TRAIN.labels, VALID.labels]))
+    (report,) = fresh.refit(both)
+    assert fresh.state is not None
+    after = fresh.state.best
+    assert (report.phase, report.l2, report.valid) == ("refit", 1e-2, before.valid)
+    assert (after.round, after.valid) == (before.round, before.valid)
+    assert after.train_accuracy == report.train_accuracy
+
+    whole_set = Learner(whole(vtrees.grid(3, 3)), both, VALID, 3, settings, NUMPY)
+    expected = finished(whole_set).best.parameters.flat()
+    np.testing.assert_allclose(after.parameters.flat(), expected, atol=2e-4)
+    assert np.abs(before.parameters.flat() - expected).max() > 0.01
+
+
+def test_limits_below_the_initial_circuit_are_refused() -> None:
+    with pytest.raises(SettingsError, match=r"the initial circuits have .* parameters, more than max_parameters 30"):
+        learner(dataclasses.replace(SETTINGS, max_parameters=30))
+
+
+def test_stopping_keeps_the_last_finished_round() -> None:
+    fresh = learner()
+    stop = False
+    interrupted = learner(should_stop=lambda: stop)
+    reports = fresh.grow()
+    for report in interrupted.grow():
+        expected = next(reports)
+        assert report.train_loss == expected.train_loss
+        stop = report.round == 2
+    assert interrupted.state is not None
+    assert interrupted.state.round == 2
+    assert list(interrupted.refine()) == []
+
+
+def test_validation_that_stops_improving_ends_growth() -> None:
+    patient = learner(dataclasses.replace(SETTINGS, rounds=30, patience=2, growth=1.0))
+    reports = list(patient.grow())
+    assert len(reports) < 31
+    assert not any(report.improved for report in reports[-2:])
+
+
+def test_final_path_never_lowers_the_validated_quality() -> None:
+    fresh = learner()
+    grown = [report.valid.rank("accuracy") for report in fresh.grow()]
+    finished(fresh)
+    assert fresh.state is not None
+    assert fresh.state.best.valid.rank("accuracy") >= max(grown)
+
+
+def test_planted_rule_is_learned() -> None:
+    generator = np.random.default_rng(0)
+    q = generator.integers(0, 2, (500, 6)).astype(float)
+    labels = ((q[:, 0] * q[:, 3] + q[:, 5]) > 0).astype(np.int64)
+    train, valid = EncodedSet(q[:400], labels[:400]), EncodedSet(q[400:], labels[400:])
+    fresh = Learner(
+        whole(vtrees.balanced(6)), train, valid, 2, dataclasses.replace(SETTINGS, l2=1e-5, l2_path=(1e-5,)), NUMPY
+    )
+    assert finished(fresh).best.valid.accuracy == 1.0
+
+
+@pytest.mark.parametrize("n_variables", [1, 2])
+def test_one_and_two_variables(n_variables: int) -> None:
+    q = np.random.default_rng(0).random((80, n_variables))
+    labels = (q[:, 0] > 0.5).astype(np.int64)
+    train, valid = EncodedSet(q[:60], labels[:60]), EncodedSet(q[60:], labels[60:])
+    fresh = Learner(whole(vtrees.balanced(n_variables)), train, valid, 2, SETTINGS, NUMPY)
+    assert finished(fresh).best.valid.accuracy > 0.9
+
+
+@pytest.mark.parametrize("which", ["training", "validation"])
+def test_an_empty_set_is_refused(which: str) -> None:
+    empty = EncodedSet(np.zeros((0, 9)), np.zeros(0, dtype=np.int64))
+    train, valid = (empty, VALID) if which == "training" else (TRAIN, empty)
+    with pytest.raises(DataError, match=f"the {which} set is empty"):
+        Learner(whole(vtrees.grid(3, 3)), train, valid, 3, SETTINGS, NUMPY)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"link": "probit"}, "link: expected one of sigmoid, softmax"),
+        ({"growth": 0.0}, "growth: expected a finite number of at least"),
+        ({"l2": -1.0}, "l2: expected a finite number of at least 0"),
+        ({"l2_path": ()}, "l2_path: expected one or more penalties"),
+        ({"rounds": -1}, "rounds: expected"),
+        ({"depth": -1}, "depth: expected"),
+        ({"time_limit": float("nan")}, "time_limit: expected"),
+    ],
+)
+def test_settings_out_of_range_are_named(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
+        LearnSettings(**changes)  # type: ignore[arg-type]
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not cuda_is_available(), reason="no CUDA device answers")
+def test_cupy_learns_what_numpy_learns() -> None:
+    settings = dataclasses.replace(SETTINGS, precision="float64", rounds=2)
+    on_card = Learner(whole(vtrees.grid(3, 3)), TRAIN, VALID, 3, settings, CupyBackend())
+    first, second = finished(on_card), finished(learner(settings))
+    assert first.history == second.history
+    np.testing.assert_allclose(first.best.parameters.flat(), second.best.parameters.flat(), atol=1e-6)
+
+
+def test_digits_reach_98_percent_of_the_test_set_over_five_seeds() -> None:
+    right = []
+    for seed in range(5):
+        splits = load_splits("digits", seed=seed)
+        encoder = fit_encoder("scale", splits.train.features, shared=True)
+        train, valid, test = (
+            EncodedSet(encoder.encode(part.features), part.labels) for part in (splits.train, splits.valid, splits.test)
+        )
+        fresh = Learner(whole(vtrees.grid(8, 8)), train, valid, 10, LearnSettings(seed=seed), NUMPY)
+        finished(fresh)
+        parts, best = fresh.best()
+        objective = Objective(FeatureStore(parts, test.values, NUMPY), test.labels, 10)
+        right.append((objective.logits(best).argmax(axis=1) == test.labels).mean())
+    assert np.mean(right) >= 0.98
+
+
+def test_data_on_disk_are_streamed(tmp_path: Path) -> None:
+    # features are not kept, examples are read from a memory-mapped file chunk by chunk: the same model as from memory
+    settings = dataclasses.replace(SETTINGS, solver="minibatch", memory_budget=0, rounds=2)
+    np.save(tmp_path / "values.npy", TRAIN.values)
+    on_disk = EncodedSet(np.load(tmp_path / "values.npy", mmap_mode="r"), TRAIN.labels)
+    streamed = Learner(whole(vtrees.grid(3, 3)), on_disk, VALID, 3, settings, NUMPY)
+    assert_same(finished(streamed), finished(learner(settings)))

@@ -1,0 +1,226 @@
+"""Kept, grown and recomputed features are the same numbers: pooled flows, whatever computes and keeps them."""
+
+import itertools
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from lcml.backend import Backend, FeaturePrecision, NumbaBackend, NumpyBackend
+from lcml.circuits import vtree as vtrees
+from lcml.circuits.circuit import Circuit, initial_circuit
+from lcml.circuits.parts import Part, initial_part
+from lcml.circuits.splits import Split
+from lcml.circuits.views import IdentityView, View, WindowView, window_vtree
+from lcml.circuits.vtree import Vtree
+from lcml.errors import DataError
+from lcml.learning.selection import apply_to_parts
+from lcml.passes.feature_map import LEVELS, FeatureMap
+from lcml.passes.feature_store import FeatureStore
+
+from ..strict import StrictBackend
+from ..worlds import brute_flows, examples, grown, random_splits, random_vtrees, whole
+
+NUMPY, NUMBA = NumpyBackend(), NumbaBackend()
+
+WINDOWS = [
+    WindowView((1, 4, 5), (2, 3), grid=(2, 1)),
+    WindowView((2, 4, 4), (2, 2), stride=(1, 2), padding=(1, 0), grid=(2, 2), root=True),
+    WindowView((3, 1, 6), (1, 4), channels=(2, 0), root=True),
+]
+
+
+def read(store: FeatureStore) -> NDArray[np.floating]:
+    return np.concatenate(list(store.map(lambda _, chunk: chunk.values()[store.rows])), axis=1)
+
+
+def by_hand(part: Part, q: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(n_features, n_examples) by brute force over all worlds of every window."""
+    view, n = part.view, part.circuit.n_variables
+    padded = np.concatenate([q, np.zeros((len(q), 1))], axis=1)
+    columns = []
+    for example in padded:
+        flows = []
+        for position in view.index:
+            p = example[position]
+            flows.append(np.concatenate([p, 1 - p, brute_flows(part.circuit, p)])[part.weighted])
+        bounds = view.cell_start.tolist()
+        cells = [np.mean(flows[first:stop], axis=0) for first, stop in itertools.pairwise(bounds)]
+        columns.append(np.concatenate(cells))
+    assert n == view.index.shape[1]
+    values = np.array(columns).T
+    return np.sqrt(values) if view.root else values
+
+
+def splits_of(part: Part, seed: int, most: int = 3) -> list[Split]:
+    return random_splits(part.circuit, np.random.default_rng(seed), most)
+
+
+@pytest.mark.parametrize("backend", [NUMPY, NUMBA, StrictBackend()], ids=["numpy", "numba", "strict"])
+@pytest.mark.parametrize("view", WINDOWS)
+def test_features_of_windows_by_brute_force(view: WindowView, backend: Backend) -> None:
+    circuit = grown(window_vtree(view), seed=3, rounds=2)
+    weighted = np.random.default_rng(0).random(circuit.n_literals + circuit.n_elements) < 0.7
+    part = Part(view, circuit, weighted)
+    q = examples(view.n_inputs, 3, seed=1)
+    found = FeatureMap(view, circuit, part.flows, backend).values(backend.asarray(q))
+    np.testing.assert_allclose(backend.to_host(found), by_hand(part, q), atol=1e-7)
+
+
+@pytest.mark.parametrize("backend", [NUMPY, NUMBA], ids=["numpy", "numba"])
+@settings(deadline=None, max_examples=40)
+@given(random_vtrees(), st.integers(0, 2**16), st.integers(0, 2))
+def test_grown_features_are_the_flows(backend: Backend, vtree: Vtree, seed: int, depth: int) -> None:
+    parts: tuple[Part, ...] = (initial_part(IdentityView(vtree.n_variables), vtree),)
+    q = examples(vtree.n_variables, 7, seed)
+    kept = FeatureStore(parts, q, backend, precision="float64")
+    recomputed = FeatureStore(parts, q, backend, precision="float64", budget=0)
+    for step in range(4):
+        after = apply_to_parts(parts, splits_of(parts[0], seed + step), depth)
+        kept.grow(after)
+        recomputed.grow(after)
+        parts = tuple(part.part for part in after)
+        np.testing.assert_allclose(read(kept), by_hand(parts[0], q), atol=1e-12)
+        np.testing.assert_allclose(read(recomputed), by_hand(parts[0], q), atol=1e-12)
+    assert kept.is_kept
+    assert not recomputed.is_kept
+
+
+@pytest.mark.parametrize("precision", ["fixed16", "float32", "float64"])
+@pytest.mark.parametrize("backend", [NUMPY, NUMBA], ids=["numpy", "numba"])
+def test_parts_grow_side_by_side(backend: Backend, precision: FeaturePrecision) -> None:
+    shape = (1, 3, 4)
+    views: list[tuple[View, Vtree]] = [(IdentityView(12), vtrees.grid(3, 4))]
+    views += [(view, window_vtree(view)) for view in (WindowView(shape, (2, 2), grid=(1, 3), root=True),)]
+    parts = tuple(initial_part(view, vtree) for view, vtree in views)
+    q = examples(12, 5, seed=4)
+    store = FeatureStore(parts, q, backend, precision=precision)
+    for step in range(3):
+        splits = [
+            Split(split.element, split.variable, number)
+            for number, part in enumerate(parts)
+            for split in splits_of(part, 10 * step + number)
+        ]
+        after = apply_to_parts(parts, splits)
+        store.grow(after)
+        parts = tuple(part.part for part in after)
+    assert store.is_kept
+    expected = np.concatenate([by_hand(part, q) for part in parts])
+    tolerance = {"fixed16": 0.5 / LEVELS + 1e-6, "float32": 1e-6, "float64": 1e-12}[precision]
+    np.testing.assert_allclose(read(store), expected, rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("backend", [NUMPY, NUMBA], ids=["numpy", "numba"])
+def test_a_feature_that_rounding_puts_above_one_is_kept_as_one(backend: Backend) -> None:
+    circuit = initial_circuit(vtrees.balanced(2))
+    out = np.zeros((1, 1), dtype=np.uint16)
+    feature = FeatureMap(IdentityView(2), circuit, np.array([circuit.n_literals]), backend)  # X0 and X1
+    feature.write(np.full((1, 2), 1.0001, dtype=np.float32), out, np.array([0]), fixed=True)
+    assert out.tolist() == [[LEVELS]]
+
+
+def test_products_with_kept_features() -> None:
+    circuit = grown(vtrees.balanced(40), seed=0, rounds=30, per_round=20)
+    part = Part.full(IdentityView(40), circuit)
+    assert part.n_features > 2048  # more than a block
+    q = examples(40, 30, seed=0)
+    generator = np.random.default_rng(0)
+    weights, signal = generator.normal(size=(3, part.n_features)), generator.normal(size=(3, 30))
+    for backend, precision in itertools.product((NUMPY, NUMBA), ("fixed16", "float32")):
+        store = FeatureStore([part], q, backend, precision=precision)  # type: ignore[arg-type]
+        values = read(store).astype(np.float64)
+        ((sums, correlations),) = store.map(
+            lambda _, chunk: (
+                chunk.weighted_sum(weights.astype(np.float32)),
+                chunk.correlation(signal.astype(np.float32)),
+            )
+        )
+        np.testing.assert_allclose(sums, weights @ values, atol=1e-3)
+        np.testing.assert_allclose(correlations, signal @ values.T, atol=1e-3)
+
+
+@pytest.mark.parametrize("budget", [None, 0])
+def test_some_examples_of_a_chunk(budget: int | None) -> None:
+    part, q = whole(initial_circuit(vtrees.balanced(5))), examples(5, 20, seed=1)
+    store = FeatureStore([part], q, NUMPY, precision="fixed16", budget=budget)
+    ((features, inputs),) = store.map(
+        lambda _, chunk: (chunk.of(np.array([7, 2])).values(), chunk.of(np.array([7, 2])).examples())
+    )
+    np.testing.assert_array_equal(features, read(store)[:, [7, 2]])
+    np.testing.assert_array_equal(inputs, q[[7, 2]].astype(np.float32))
+
+
+def test_features_leave_memory_when_they_outgrow_the_budget() -> None:
+    part = initial_part(IdentityView(4), vtrees.balanced(4))
+    q = examples(4, 3000, seed=0)
+    store = FeatureStore([part], q, NUMPY, precision="float64", budget=part.n_features * 3000 * 8)
+    assert store.is_kept
+    element = next(split for split in splits_of(part, 0, 9) if split.element == part.circuit.n_elements - 1)
+    once = apply_to_parts([part], [element])
+    after = apply_to_parts([once[0].part], splits_of(once[0].part, 1, 9))
+    store.grow(once)
+    store.grow(after)
+    assert after[0].part.n_features > part.n_features
+    assert not store.is_kept
+    np.testing.assert_allclose(read(store)[:, :5], by_hand(after[0].part, q[:5]), atol=1e-12)
+
+
+@pytest.mark.parametrize("limit", ["most_features", "budget"])
+def test_growing_takes_no_memory_that_is_never_needed(limit: str) -> None:
+    part = initial_part(IdentityView(64), vtrees.balanced(64))
+    after = apply_to_parts([part], splits_of(part, 0, 64))[0]
+    q, n_bytes = np.full((40 * NUMPY.chunk_examples, 64), 0.5, dtype=np.float32), 4 * 40 * NUMPY.chunk_examples
+    most = after.part.n_features + 3
+    most_features, budget = (most, None) if limit == "most_features" else (None, most * n_bytes)
+    FeatureStore([part], q[:1], NUMBA).grow([after])  # what is compiled once is not to be counted
+    tracemalloc.start()
+    try:
+        store = FeatureStore([part], q, NUMBA, most_features=most_features, budget=budget)
+        tracemalloc.reset_peak()
+        store.grow([after])
+        held, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert store.is_kept
+    assert most < 1.2 * after.part.n_features  # without the limit there would be room for a quarter more
+    assert after.part.n_features * n_bytes < held < 1.02 * most * n_bytes
+    assert peak < 1.3 * held  # an old chunk is given up as soon as it is copied
+
+
+def test_a_circuit_that_excludes_worlds_is_kept_too() -> None:
+    vtree = vtrees.balanced(2)
+    circuit = Circuit(vtree, np.array([2]), np.array([0, 2]), np.array([0, 2]), np.array([3, 1]))  # x xor y
+    q = np.array([[0.5, 0.25], [0.9, 0.2]])
+    for backend in (NUMPY, NUMBA):
+        store = FeatureStore([whole(circuit)], q, backend, precision="float64")
+        both = q * (1 - q[:, ::-1])  # x and not y, y and not x
+        only_x, only_y = both.T / both.sum(axis=1)
+        np.testing.assert_allclose(read(store), [only_x, only_y, only_y, only_x, only_x, only_y], atol=1e-12)
+
+
+def test_sums_do_not_depend_on_what_is_kept() -> None:
+    part = whole(initial_circuit(vtrees.balanced(5)))
+    q = examples(5, 5000, seed=1).astype(np.float32)
+    stores = [FeatureStore([part], q, NUMPY), FeatureStore([part], q, NUMPY, budget=0)]
+    (kept,), (recomputed,) = [store.sum(lambda _, chunk: (chunk.values().sum(axis=1),)) for store in stores]
+    np.testing.assert_array_equal(kept, recomputed)
+    np.testing.assert_allclose(kept[:10], [*q.astype(float).sum(axis=0), *(1 - q.astype(float)).sum(axis=0)], rtol=1e-6)
+
+
+def test_some_chunks_and_their_share() -> None:
+    size = NUMPY.chunk_examples
+    store = FeatureStore([whole(initial_circuit(vtrees.balanced(2)))], examples(2, 2 * size + 10, seed=0), NUMPY)
+    assert store.n_chunks == 3
+    assert list(store.map(lambda part, _: (part.start, part.stop), [2, 0])) == [
+        (2 * size, 2 * size + 10),
+        (0, size),
+    ]
+    assert store.share([2]) == 10 / (2 * size + 10)
+
+
+def test_refuses_inputs_outside_the_unit_interval() -> None:
+    with pytest.raises(DataError, match="row 0, variable 1"):
+        FeatureStore([whole(initial_circuit(vtrees.balanced(2)))], np.array([[0.5, 2.0]]), NUMPY)

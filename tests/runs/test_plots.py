@@ -1,0 +1,106 @@
+import io
+import subprocess
+import sys
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from lcml.errors import DataError, MissingDependencyError
+from lcml.runs.plots import (
+    Point,
+    accuracy_by_size,
+    confusion_counts,
+    confusion_figure,
+    confusion_matrix,
+    curves_figure,
+    learning_curves,
+    size_figure,
+)
+
+
+@dataclass(frozen=True)
+class Report:
+    round: int
+    n_parameters: int
+    train_loss: float
+    valid_loss: float
+    train_accuracy: float
+    valid_accuracy: float
+
+
+REPORTS = [Report(0, 100, 0.9, 1.0, 0.7, 0.6), Report(1, 150, 0.5, float("nan"), 0.9, 0.8)]
+
+
+def size(png: bytes) -> tuple[int, int]:
+    """Width and height as matplotlib's reader finds them."""
+    from matplotlib.image import imread
+
+    height, width, _ = imread(io.BytesIO(png), format="png").shape
+    return width, height
+
+
+def test_confusion_counts_are_true_by_predicted() -> None:
+    counts = confusion_counts([0, 0, 1, 2, 2, 2], [0, 1, 1, 0, 2, 2], 3)
+    np.testing.assert_array_equal(counts, [[1, 1, 0], [0, 1, 0], [1, 0, 2]])
+
+
+def test_learning_curves_draw_the_reports_values() -> None:
+    loss, accuracy, parameters = curves_figure(REPORTS).axes
+    np.testing.assert_array_equal(loss.lines[0].get_xydata(), [[0, 0.9], [1, 0.5]])
+    np.testing.assert_array_equal(loss.lines[1].get_xydata(), [[0, 1.0], [1, np.nan]])
+    np.testing.assert_array_equal(accuracy.lines[1].get_xydata(), [[0, 0.6], [1, 0.8]])
+    np.testing.assert_array_equal(parameters.lines[0].get_xydata(), [[0, 100], [1, 150]])
+
+
+@pytest.mark.parametrize("reports", [REPORTS, REPORTS[:1], []])
+def test_learning_curves_are_png_and_reproducible(reports: list[Report]) -> None:
+    png = learning_curves(reports)
+    assert size(png) == (1440, 432)  # 12 x 3.6 inches of 120 dots
+    assert learning_curves(reports) == png
+
+
+def test_confusion_matrix_shows_counts_and_shares() -> None:
+    axes = confusion_figure([[3, 1], [0, 0]], ["cat", "dog"]).axes[0]
+    assert [text.get_text() for text in axes.texts] == ["3", "1", "0", "0"]
+    assert [tick.get_text() for tick in axes.get_yticklabels()] == ["cat", "dog"]
+    np.testing.assert_array_equal(axes.images[0].get_array(), [[0.75, 0.25], [0, 0]])
+    assert axes.get_title() == "3 of 4 right"
+
+
+def test_confusion_matrix_of_many_classes_stays_small() -> None:
+    png = confusion_matrix(np.eye(100, dtype=int), range(100))
+    assert size(png) == (1920, 1920)
+    assert not confusion_figure(np.eye(100, dtype=int), range(100)).axes[0].texts
+
+
+def test_confusion_matrix_must_fit_the_classes() -> None:
+    with pytest.raises(DataError, match=r"expected shape \(2, 2\) for 2 classes, found \(3, 3\)"):
+        confusion_matrix(np.eye(3), [0, 1])
+
+
+def test_accuracy_by_size_draws_what_was_measured_and_what_is_claimed() -> None:
+    panels = {"one": [Point("a", 10, 0.9, True), Point("b", 1000, 0.95, False), Point("c", 20, 0.5, True)]}
+    panels["two"] = panels["one"][:1]
+    one, two = size_figure(panels).axes
+    measured, claimed = one.collections
+    np.testing.assert_array_equal(measured.get_offsets(), [[10, 90], [20, 50]])
+    np.testing.assert_array_equal(claimed.get_offsets(), [[1000, 95]])
+    assert (one.get_title(), one.get_xscale(), len(claimed.get_facecolors())) == ("one", "log", 0)
+    assert [text.get_text() for text in one.texts] == ["a", "c", "b"]
+    assert (two.get_title(), len(two.texts)) == ("two", 1)
+    assert size(accuracy_by_size(panels)) == (1920, 600)
+
+
+def test_without_matplotlib_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(MissingDependencyError, match=r"matplotlib: pip install 'lcml\[tracking\]'"):
+        learning_curves(REPORTS)
+
+
+def test_matplotlib_is_imported_only_to_draw_and_without_pyplot() -> None:
+    code = (
+        "import sys, lcml.runs.plots; assert 'matplotlib' not in sys.modules; lcml.runs.plots.learning_curves([]); "
+        "assert 'matplotlib.pyplot' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
