@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any, Literal, cast, get_args
 
 from lcml.data import Examples, load_examples, load_splits
-from lcml.data.raw import default_names
 from lcml.errors import DataError, SettingsError
+from lcml.explain.names import known_names
 from lcml.model.model import LogisticCircuit
 
 SplitName = Literal["train", "valid", "test"]
@@ -57,19 +57,6 @@ def read_examples(
     if not len(part):
         raise DataError(f"{splits.source} was trained on without {split} examples; choose another --split")
     return part
-
-
-def known_names(model: LogisticCircuit) -> tuple[str, ...] | None:
-    """The names of the features that the model was trained on, where it knows them."""
-    names = training_data(model).get("feature_names")
-    if not isinstance(names, list) or len(names) != model.encoder.n_features:
-        return None
-    return tuple(str(name) for name in names)
-
-
-def shown_names(model: LogisticCircuit) -> tuple[str, ...]:
-    """A name for every feature."""
-    return known_names(model) or default_names(model.encoder.n_features)
 
 
 def training_data(model: LogisticCircuit) -> Mapping[str, Any]:
