@@ -9,7 +9,8 @@ from hypothesis.extra.numpy import arrays
 from lcml.circuits.circuit import Circuit, initial_circuit
 from lcml.circuits.splits import Split, apply_splits
 from lcml.circuits.vtree import Vtree, random
-from lcml.inputs.encoders import BooleanEncoder, Encoder, ScaleEncoder
+from lcml.inputs.encoders import BooleanEncoder, ScaleEncoder
+from lcml.inputs.encoding import Encoder
 from lcml.model.head import Link, n_weight_sets
 from lcml.model.model import LogisticCircuit
 

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from lcml.errors import SettingsError
 from lcml.inputs.channels import CHANNELS, RADIUS, ChannelEncoder
-from lcml.inputs.encoders import BooleanEncoder, Encoder, ScaleEncoder
+from lcml.inputs.encoders import BooleanEncoder, ScaleEncoder
+from lcml.inputs.encoding import Encoder
 from lcml_export.graph import Graph, onnx_type
 
 InputType: TypeAlias = Literal["float32", "uint8", "float64"]

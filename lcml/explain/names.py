@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from lcml.circuits.views import IdentityView, View
 from lcml.data.raw import default_names
 from lcml.inputs.channels import image_channels, pixel_names
-from lcml.inputs.encoders import Encoder
+from lcml.inputs.encoding import Encoder
 from lcml.model.model import LogisticCircuit
 
 

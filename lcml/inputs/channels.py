@@ -25,7 +25,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from lcml.arrays import FloatArray
 from lcml.errors import FormatError, SettingsError
-from lcml.inputs.encoders import PLAIN_ENCODERS, Encoder, PlainEncoder, State
+from lcml.inputs.encoders import PLAIN_ENCODERS, PlainEncoder
+from lcml.inputs.encoding import Encoder, State
 from lcml.inputs.rows import check_features
 
 RADIUS = 2

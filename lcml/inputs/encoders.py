@@ -1,77 +1,28 @@
-"""Encoders: how a raw example becomes q in [0, 1]^d, the probabilities of the circuit's variables.
+"""Plain encoders: one probability q per raw feature x.
 
     scale     q = (min(max(x, low), high) - low) / (high - low), per column; a column with low = high gives 0
     boolean   q = 1 where x >= threshold, else 0   (Liang & Van den Broeck 2019, section 5: mean + 0.05 std)
 
-An encoder is part of the model, so that a model always takes raw examples. `lcml.inputs.channels` has the encoder that
-makes several channels of an image, upon one of these two; `lcml.inputs.registry` knows all encoders by their kind.
+`lcml.inputs.channels` has the encoder that makes several channels of an image, upon one of these two.
 """
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias
+from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lcml.arrays import FloatArray
 from lcml.errors import DataError, FormatError, SettingsError
-from lcml.inputs.rows import Matrix, Rows, check_features, chunks, column_name
+from lcml.inputs.encoding import Encoder, State
+from lcml.inputs.rows import Matrix, check_features, chunks, column_name
 
 EncoderKind: TypeAlias = Literal["scale", "boolean", "divide"]
-State: TypeAlias = Mapping[str, NDArray[Any]]
 
 BOOLEAN_STDS = 0.05
 """A pixel is 1 where it is at least this many standard deviations above its mean (the paper's value)."""
-
-
-class Encoder(Protocol):
-    """What a model, its file, its words and its export ask of an encoder; what a raw example is, it alone knows.
-
-    kind: its name in `lcml.inputs.registry` and in a model file. channels: names of the images that it makes of every
-    raw image, none where it makes none.
-    """
-
-    kind: ClassVar[str]
-    channels: tuple[str, ...] = ()
-
-    @property
-    @abstractmethod
-    def n_features(self) -> int:
-        """Raw features of an example."""
-
-    @property
-    @abstractmethod
-    def n_outputs(self) -> int:
-        """Probabilities per example: the variables that a circuit over all of them has."""
-
-    @property
-    def output_shape(self) -> tuple[int, int, int] | None:
-        """(channels, height, width) of an encoded example, where the encoder says what its images are."""
-        return None
-
-    @abstractmethod
-    def encode(self, x: Any) -> NDArray[np.float32]:
-        """Probabilities (n, n_outputs), float32, C-contiguous, of n raw examples; DataError where they are none."""
-
-    @abstractmethod
-    def variable_names(self, feature_names: Sequence[str]) -> tuple[str, ...]:
-        """What each of the n_outputs variables stands for when it is true."""
-
-    @abstractmethod
-    def inputs_at(self, shares: FloatArray) -> Any:
-        """Raw examples at these shares (n, n_features) of each feature's range: 0 for what is lowest, 1 for what is
-        highest, below and above for what lies beyond. Random shares try everything that the encoder tells apart."""
-
-    @abstractmethod
-    def state(self) -> State:
-        """What the model file stores: by name, arrays of numbers, or of text (numpy's StringDType)."""
-
-    @classmethod
-    @abstractmethod
-    def from_state(cls, state: State) -> Self:
-        """The encoder whose `state()` this is; ValueError, as all of lcml's errors are, where it is none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,30 +154,6 @@ class BooleanEncoder(PlainEncoder):
 
 
 PLAIN_ENCODERS: Mapping[str, type[PlainEncoder]] = {plain.kind: plain for plain in (ScaleEncoder, BooleanEncoder)}
-
-
-@dataclass(frozen=True, eq=False)
-class EncodedRows:
-    """Rows in a file, or computed when they are read, as probabilities (n, d), float32, encoded when they are read."""
-
-    rows: Matrix
-    encoder: Encoder
-    dtype: ClassVar[np.dtype[Any]] = np.dtype(np.float32)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return len(self.rows), self.encoder.n_outputs
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __getitem__(self, rows: slice | NDArray[np.integer]) -> NDArray[np.float32]:
-        return self.encoder.encode(self.rows[rows])
-
-
-def encoded(encoder: Encoder, x: Any) -> NDArray[np.float32] | EncodedRows:
-    """Raw examples as probabilities: an array of them, or of rows in a file a view that encodes what is read."""
-    return EncodedRows(x, encoder) if isinstance(x, Rows) else encoder.encode(x)
 
 
 def fit_encoder(

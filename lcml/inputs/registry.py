@@ -5,7 +5,8 @@ from collections.abc import Mapping
 
 from lcml.errors import FormatError
 from lcml.inputs.channels import ChannelEncoder
-from lcml.inputs.encoders import BooleanEncoder, Encoder, ScaleEncoder, State
+from lcml.inputs.encoders import BooleanEncoder, ScaleEncoder
+from lcml.inputs.encoding import Encoder, State
 
 ENCODERS: Mapping[str, type[Encoder]] = {
     encoder.kind: encoder for encoder in (ScaleEncoder, BooleanEncoder, ChannelEncoder)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from lcml.backend import Array, Backend, NumpyBackend, cuda_is_available, get_backend
 from lcml.errors import MissingDependencyError
-from lcml.inputs.encoders import Encoder, encoded
+from lcml.inputs.encoding import Encoder, encoded
 from lcml.model.model import LogisticCircuit
 from lcml.passes.feature_map import FeatureMap
 

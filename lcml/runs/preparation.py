@@ -19,7 +19,8 @@ from lcml.data import DataSplits, Examples, load_splits
 from lcml.errors import DataError, OutputError, SettingsError
 from lcml.inputs.augmentation import Augmentation, augmented
 from lcml.inputs.channels import ChannelEncoder
-from lcml.inputs.encoders import EncodedRows, Encoder, EncoderKind, encoded, fit_encoder
+from lcml.inputs.encoders import EncoderKind, fit_encoder
+from lcml.inputs.encoding import EncodedRows, Encoder, encoded
 from lcml.inputs.rows import Matrix
 from lcml.learning.learner import EncodedSet
 from lcml.runs.checkpoint import Checkpoint

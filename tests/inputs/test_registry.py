@@ -18,7 +18,7 @@ from lcml.errors import FormatError, SettingsError
 from lcml.explain.contributions import explain
 from lcml.formats import load_model, save_model
 from lcml.inputs import registry
-from lcml.inputs.encoders import Encoder, State
+from lcml.inputs.encoding import Encoder, State
 from lcml.model.model import LogisticCircuit
 
 ROWS = [("apple", 150.0), ("fig", None), (None, 300.0), ("durian", 0.0)]

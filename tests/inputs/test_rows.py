@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from lcml.errors import DataError
-from lcml.inputs.encoders import EncoderKind, encoded, fit_encoder
+from lcml.inputs.encoders import EncoderKind, fit_encoder
+from lcml.inputs.encoding import encoded
 from lcml.inputs.rows import Rows, StoredMatrix, all_rows, check_features, select
 
 MATRIX = np.random.default_rng(0).normal(size=(100, 3))
