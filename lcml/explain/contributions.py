@@ -14,7 +14,7 @@ from lcml.arrays import FloatArray
 from lcml.backend import NumpyBackend
 from lcml.circuits.views import WindowView
 from lcml.explain.conditions import ALWAYS, Cases, conditions, feature_cases, in_words
-from lcml.explain.names import shown_names, variable_names
+from lcml.explain.names import part_names
 from lcml.model.head import predicted_codes, probabilities
 from lcml.model.model import LogisticCircuit
 from lcml.passes.feature_map import FeatureMap
@@ -61,7 +61,7 @@ def feature_conditions(model: LogisticCircuit, names: Sequence[str] | None = Non
     cell (1, 2) of part 0", rows before columns, all counted from 0, those of a pixel from the window's corner.
     """
     for number, part in enumerate(model.parts):
-        texts = conditions(part.circuit, variable_names(model.encoder, part.view, names or shown_names(model)))
+        texts = conditions(part.circuit, part_names(model, number, names))
         for cell in range(part.view.n_cells):
             yield from (texts[flow] + _place_in_words(model, number, cell) for flow in part.flows.tolist())
 
@@ -106,9 +106,8 @@ def explain(model: LogisticCircuit, example: Any, names: Sequence[str] | None = 
     value_of = values[[group.features[0] for group in groups]] if groups else np.zeros(0)
     weight_of = _sums(weights, groups)
     added = value_of * weight_of
-    words = _Words(model, names)
     shown = tuple(
-        Contribution(words.of(groups[i]), float(value_of[i]), float(weight_of[i]), float(added[i]))
+        Contribution(_in_words(model, groups[i], names), float(value_of[i]), float(weight_of[i]), float(added[i]))
         for i in _largest(added, top)
     )
     logit = float(weights @ values + bias)
@@ -131,11 +130,12 @@ def top_conditions(
     hold are left out: they are bias. With one weight set for two classes only the second is there.
     """
     groups = [group for group in _groups(model) if group.cases != ALWAYS]
-    words = _Words(model, names)
     found = {}
     for code in range(len(model.classes)) if len(model.bias) > 1 else (1,):
         weights = _sums(_class_weights(model, code)[0], groups)
-        found[model.classes[code]] = [(words.of(groups[i]), float(weights[i])) for i in _largest(weights, top)]
+        found[model.classes[code]] = [
+            (_in_words(model, groups[i], names), float(weights[i])) for i in _largest(weights, top)
+        ]
     return found
 
 
@@ -170,16 +170,9 @@ def _groups(model: LogisticCircuit) -> list[_Group]:
     return groups
 
 
-class _Words:
-    """Groups in words; names of variables are made once."""
-
-    def __init__(self, model: LogisticCircuit, names: Sequence[str] | None) -> None:
-        self._model, names = model, names or shown_names(model)
-        self._names = [variable_names(model.encoder, part.view, names) for part in model.parts]
-
-    def of(self, group: _Group) -> str:
-        circuit, names = self._model.parts[group.part].circuit, self._names[group.part]
-        return in_words(circuit, group.cases, names) + _place_in_words(self._model, group.part, group.cell)
+def _in_words(model: LogisticCircuit, group: _Group, names: Sequence[str] | None) -> str:
+    text = in_words(model.parts[group.part].circuit, group.cases, part_names(model, group.part, names))
+    return text + _place_in_words(model, group.part, group.cell)
 
 
 def _largest(values: FloatArray, top: int) -> list[int]:

@@ -25,6 +25,12 @@ def variable_names(encoder: Encoder, view: View, feature_names: Sequence[str]) -
     return pixel_names([channels[channel] for channel in view.chosen_channels], *view.window)
 
 
+def part_names(model: LogisticCircuit, part: int, feature_names: Sequence[str] | None = None) -> tuple[str, ...]:
+    """The `variable_names` of a part; features have by default the names that `shown_names` gives."""
+    names = shown_names(model) if feature_names is None else feature_names
+    return variable_names(model.encoder, model.parts[part].view, names)
+
+
 def known_names(model: LogisticCircuit) -> tuple[str, ...] | None:
     """The names of the features that the model was trained on, where its provenance tells them."""
     data = model.provenance.get("data")

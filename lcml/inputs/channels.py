@@ -166,18 +166,17 @@ class ChannelEncoder(Encoder):
 
     @classmethod
     def from_state(cls, state: State) -> Self:
-        own = {name: np.asarray(state[name]) for name in _OWN if name in state}
-        plain = {name: array for name, array in state.items() if name not in own}
-        names = list(CHANNELS)
+        shape, places = own = [np.asarray(state.get(name, 0.0)) for name in _OWN]
+        plain = {name: array for name, array in state.items() if name not in _OWN}
         bases = [base for base in PLAIN_ENCODERS.values() if {*plain} == {field.name for field in fields(base)}]
-        right = all(a.dtype.kind == "i" and a.ndim == 1 and np.all(a >= 0) for a in own.values())
-        if len(own) < len(_OWN) or not bases or not right or np.any(own["channels"] >= len(names)):
+        right = all(array.dtype.kind == "i" and array.ndim == 1 and np.all(array >= 0) for array in own)
+        if not bases or not right or np.any(places >= len(CHANNELS)):
             raise FormatError(
-                f"expected {' and '.join(_OWN)}, channels below {len(names)}, and the arrays of one of "
+                f"expected {' and '.join(_OWN)}, channels below {len(CHANNELS)}, and the arrays of one of "
                 f"{', '.join(PLAIN_ENCODERS)}, found {dict(state)}; the file is damaged or newer than this lcml"
             )
-        chosen = tuple(names[place] for place in own["channels"])
-        return cls(bases[0].from_state(plain), tuple(own["image_shape"].tolist()), chosen)
+        names = list(CHANNELS)
+        return cls(bases[0].from_state(plain), tuple(shape.tolist()), tuple(names[place] for place in places))
 
 
 _OWN = ("image_shape", "channels")

@@ -4,7 +4,6 @@ An encoder is part of the model, so that a model always takes raw examples. `lcm
 kind; how one is fitted to training examples is its own, as the settings are that it takes.
 """
 
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, Self, TypeAlias
@@ -30,12 +29,10 @@ class Encoder(Protocol):
     channels: tuple[str, ...] = ()
 
     @property
-    @abstractmethod
     def n_features(self) -> int:
         """Raw features of an example."""
 
     @property
-    @abstractmethod
     def n_outputs(self) -> int:
         """Probabilities per example: the variables that a circuit over all of them has."""
 
@@ -44,25 +41,20 @@ class Encoder(Protocol):
         """(channels, height, width) of an encoded example, where the encoder says what its images are."""
         return None
 
-    @abstractmethod
     def encode(self, x: Any) -> NDArray[np.float32]:
         """Probabilities (n, n_outputs), float32, C-contiguous, of n raw examples; DataError where they are none."""
 
-    @abstractmethod
     def variable_names(self, feature_names: Sequence[str]) -> tuple[str, ...]:
         """What each of the n_outputs variables stands for when it is true."""
 
-    @abstractmethod
     def inputs_at(self, shares: FloatArray) -> Any:
         """Raw examples at these shares (n, n_features) of each feature's range: 0 for what is lowest, 1 for what is
         highest, below and above for what lies beyond. Random shares try everything that the encoder tells apart."""
 
-    @abstractmethod
     def state(self) -> State:
         """What the model file stores."""
 
     @classmethod
-    @abstractmethod
     def from_state(cls, state: State) -> Self:
         """The encoder whose `state()` this is; ValueError, as all of lcml's errors are, where it is none."""
 

@@ -5,12 +5,10 @@ from collections.abc import Mapping
 
 from lcml.errors import FormatError
 from lcml.inputs.channels import ChannelEncoder
-from lcml.inputs.encoders import BooleanEncoder, ScaleEncoder
+from lcml.inputs.encoders import PLAIN_ENCODERS
 from lcml.inputs.encoding import Encoder, State
 
-ENCODERS: Mapping[str, type[Encoder]] = {
-    encoder.kind: encoder for encoder in (ScaleEncoder, BooleanEncoder, ChannelEncoder)
-}
+ENCODERS: Mapping[str, type[Encoder]] = {**PLAIN_ENCODERS, ChannelEncoder.kind: ChannelEncoder}
 
 
 def stored_encoder(kind: str, state: State) -> Encoder:

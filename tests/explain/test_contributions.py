@@ -79,6 +79,8 @@ def test_an_explanation_by_hand() -> None:
     )
     assert found.rest == pytest.approx(-0.5)
     assert found.probabilities == pytest.approx((1 / (1 + np.exp(-1.25)), 1 / (1 + np.exp(1.25))))
+    by_default = explain.explain(model, [1.0, 0.0])
+    assert [part.condition for part in by_default.contributions] == ["x0 and not x1", "x0", "not x1"]
 
 
 def test_features_under_one_condition_are_explained_as_one() -> None:
