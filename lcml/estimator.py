@@ -1,119 +1,42 @@
 """Logistic circuits as a scikit-learn classifier, for pipelines, cross-validation and searches."""
 
 import dataclasses
-import inspect
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
-from functools import partial, update_wrapper
+from functools import partial
 from importlib.metadata import version
-from typing import Any, Concatenate, ParamSpec, Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from lcml import __version__
 from lcml.arrays import FloatArray
-from lcml.backend import BackendName, get_backend
+from lcml.backend import get_backend
 from lcml.circuits.vtree import Vtree
 from lcml.data import Examples
 from lcml.data.stratify import apportion, draw
 from lcml.errors import DataError, SettingsError
 from lcml.explain.importance import feature_importances
-from lcml.inputs.encoders import EncoderKind, encoded
+from lcml.inputs.encoders import encoded
 from lcml.inputs.rows import Matrix, SparseMatrix, all_rows
-from lcml.learning.fields import AnyField, about, expected, same_setting, setting
 from lcml.learning.learner import EncodedSet, Learner, RoundReport
-from lcml.learning.settings import LearnSettings
 from lcml.model.head import predicted_codes, probabilities
 from lcml.model.model import LogisticCircuit
-from lcml.runs.config import TrainConfig, VtreeKind
+from lcml.runs.config import VtreeKind
+from lcml.runs.parameters import Parameters, described, takes
 from lcml.runs.preparation import check_shape, choose_places, choose_vtree, distorted, encoded_shape, make_encoder
 from lcml.runs.records import RoundRecord
 from lcml.runs.specs import Shape, parse_augment, parse_view
 
-RandomState: TypeAlias = int | np.random.RandomState | np.random.Generator | None
 Callback: TypeAlias = Callable[[RoundRecord], object]
 
 _IMPORTANCE_EXAMPLES = 128
 """Training examples kept to measure importances by: the standard error of a mean change is then below a tenth of the
 changes' spread."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Parameters(LearnSettings):
-    """The arguments of the classifier: the settings of learning, and those of a training run that concern an array."""
-
-    encoder: EncoderKind = same_setting(TrainConfig, "encoder")
-    divisor: float | None = same_setting(TrainConfig, "divisor")
-    vtree: VtreeKind | Vtree = same_setting(TrainConfig, "vtree")
-    image_shape: tuple[int, ...] | None = setting(
-        None,
-        "(rows, columns), or (channels, rows, columns), where the features are the pixels of an image, row by row, or "
-        "with one row a sequence.",
-        least=1,
-    )
-    channels: Sequence[str] = same_setting(TrainConfig, "channels")
-    augment: str | None = same_setting(TrainConfig, "augment")
-    view: Sequence[str] = same_setting(TrainConfig, "view")
-    valid_fraction: float = setting(
-        TrainConfig.valid_fraction,
-        "Share of each class set aside to choose the model by; 0: the training examples choose.",
-        least=0,
-        below=1,
-    )
-    backend: BackendName = same_setting(TrainConfig, "backend")
-    random_state: RandomState = setting(
-        LearnSettings.seed,
-        "The same whole number gives the same model; None, or a generator, another each time.",
-        least=0,
-    )
-    seed: RandomState = setting(LearnSettings.seed, "Another name for random_state.", least=0)  # type: ignore[assignment]
-    verbose: int = setting(0, "Whether a line per round is printed.", least=0)
-
-    def learning(self) -> LearnSettings:
-        """The settings of learning, with a seed drawn where random_state is no number. Raises SettingsError where both
-        its names are given, and differ."""
-        states = [self.random_state, self.seed]
-        given = [state for state in states if state is None or state != LearnSettings.seed]
-        if len(given) == 2 and self.random_state is not self.seed and self.random_state != self.seed:
-            raise SettingsError(f"random_state and seed are one setting, found {states[0]} and {states[1]}; give one")
-        values = {part.name: getattr(self, part.name) for part in fields(LearnSettings)}
-        return LearnSettings(**values | {"seed": _drawn(given[0] if given else LearnSettings.seed)})
-
-
-def _drawn(state: RandomState) -> int:
-    if isinstance(state, int):
-        return state
-    if isinstance(state, np.random.Generator):
-        return int(state.integers(_MOST_DRAWN))
-    return int(check_random_state(state).randint(_MOST_DRAWN))
-
-
-_MOST_DRAWN = 2**31 - 1
-
-P = ParamSpec("P")
-
-
-def _takes(record: Callable[P, object]) -> Callable[[Callable[..., None]], Callable[Concatenate[Any, P], None]]:
-    """The `__init__` that takes the fields of a record, as scikit-learn wants it: it keeps them as they are."""
-    signature = inspect.signature(record)
-
-    def decorate(named: Callable[..., None]) -> Callable[Concatenate[Any, P], None]:
-        def init(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> None:
-            bound = signature.bind(*args, **kwargs)
-            bound.apply_defaults()
-            vars(self).update(bound.arguments)
-
-        shown = inspect.signature(named).parameters["self"], *signature.parameters.values()
-        init.__signature__ = inspect.Signature(shown, return_annotation=None)  # type: ignore[attr-defined]
-        return update_wrapper(init, named, assigned=("__module__", "__name__", "__qualname__"), updated=())
-
-    return decorate
 
 
 class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -131,7 +54,7 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
     repeated examples: what is set aside for validation is drawn without them.
     """
 
-    @_takes(Parameters)
+    @takes(Parameters)
     def __init__(self, **parameters: Any) -> None: ...
 
     def fit(
@@ -277,14 +200,7 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         )
 
 
-def _numpydoc(part: AnyField) -> str:
-    return f"    {part.name} : {expected(part)}, default {part.default!r}\n        {about(part).help}\n"
-
-
-_PARAMETERS = "".join(map(_numpydoc, fields(Parameters)))
-LogisticCircuitClassifier.__doc__ = (
-    f"{LogisticCircuitClassifier.__doc__}\n    Parameters\n    ----------\n{_PARAMETERS}"
-)
+LogisticCircuitClassifier.__doc__ = f"{LogisticCircuitClassifier.__doc__}\n{described(Parameters)}"
 
 
 def _reports(learner: Learner, everything: Callable[[], EncodedSet] | None) -> Iterator[RoundReport]:

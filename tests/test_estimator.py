@@ -71,7 +71,7 @@ def test_every_parameter_is_described_in_the_docstring() -> None:
     assert text is not None
     for name in LogisticCircuitClassifier().get_params():
         assert re.search(rf"^{name} : .*, default .*\n    \S", text, re.MULTILINE), name
-    assert "depth : a whole number of at least 0 and of at most 31, default 0" in text
+    assert "depth : a whole number of at least 0 and at most 64, default 0" in text
 
 
 def test_it_learns_digits() -> None:
@@ -237,7 +237,8 @@ def test_one_text_stands_for_a_list_of_one() -> None:
 
 def test_numbers_of_numpy_are_plain_in_the_model(tmp_path: Any) -> None:
     settings: dict[str, Any] = {"rounds": np.int64(1), "l2": np.float32(0.5), "l2_path": np.array([1e-3, 1e-2])}
-    model = LogisticCircuitClassifier(**settings, refit=np.bool_(True), backend="numpy").fit(*iris()).model_
+    settings |= {"refit": np.bool_(True)}
+    model = LogisticCircuitClassifier(**settings, backend="numpy").fit(*iris()).model_
     save_model(model, tmp_path / "iris.lcml")
     stored = load_model(tmp_path / "iris.lcml").provenance["settings"]
     assert (stored["rounds"], stored["l2"], stored["l2_path"], stored["refit"]) == (1, 0.5, [1e-3, 1e-2], True)

@@ -84,7 +84,7 @@ def expected(part: AnyField) -> str:
 
 def bounds(said: About) -> str:
     """The bounds of a number in words, '' where there are none."""
-    words = ("of at least", said.least), ("above", said.above), ("of at most", said.most), ("below", said.below)
+    words = ("of at least", said.least), ("above", said.above), ("at most", said.most), ("below", said.below)
     return " and ".join(f"{word} {bound:g}" for word, bound in words if math.isfinite(bound))
 
 
