@@ -61,6 +61,13 @@ class RoundRecord:
             seconds=report.seconds,
         )
 
+    def line(self) -> str:
+        """The figures that say how it went, in one line."""
+        return (
+            f"{self.phase} {self.round}: {self.n_elements:,} elements, {self.n_parameters:,} parameters, "
+            f"loss {self.train_loss:.4f}, validation accuracy {self.valid_accuracy:.2%}"
+        )
+
     def metrics(self) -> dict[str, float]:
         """The figures by the names they have in the tracking store; after growth they begin with the phase."""
         names = ("n_elements", "n_or_gates", "n_parameters", "n_splits", "train_loss", "train_accuracy")
