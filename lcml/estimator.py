@@ -23,7 +23,7 @@ from lcml.inputs.encoders import EncoderKind
 from lcml.learning.learner import EncodedSet, Learner
 from lcml.learning.scoring import Criterion
 from lcml.learning.settings import LearnSettings, Metric, SolverName
-from lcml.model.head import Link, predicted_codes, probabilities
+from lcml.model.head import HEADS, Link, predicted_codes
 from lcml.model.model import LogisticCircuit
 from lcml.runs.config import VtreeKind
 from lcml.runs.preparation import check_shape, choose_places, choose_vtree, distorted, encoded_shape, make_encoder
@@ -147,7 +147,7 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
 
     def predict_proba(self, X: ArrayLike) -> FloatArray:
         """(n_examples, n_classes) probabilities, columns in the order of classes_."""
-        return probabilities(self._logits(X), self.link)
+        return HEADS[self.link].probabilities(self._logits(X))
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()

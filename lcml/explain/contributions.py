@@ -20,7 +20,7 @@ from lcml.backend import NumpyBackend
 from lcml.circuits.circuit import Circuit
 from lcml.circuits.views import WindowView
 from lcml.explain.names import variable_names
-from lcml.model.head import predicted_codes, probabilities
+from lcml.model.head import predicted_codes
 from lcml.model.model import LogisticCircuit
 from lcml.passes.feature_map import FeatureMap
 
@@ -134,7 +134,7 @@ def explain(model: LogisticCircuit, example: ArrayLike, names: Sequence[str], to
     logit = float(weights @ values + bias)
     return Explanation(
         label=model.classes[code],
-        probabilities=tuple(probabilities(logits, model.link)[0].tolist()),
+        probabilities=tuple(model.head.probabilities(logits)[0].tolist()),
         logit=logit,
         bias=bias,
         contributions=shown,

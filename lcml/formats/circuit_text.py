@@ -23,7 +23,7 @@ from lcml.errors import CircuitError, SettingsError
 from lcml.files import atomic_writer
 from lcml.formats.lines import TextFile, excerpt
 from lcml.inputs.encoders import fit_encoder
-from lcml.model.head import Link, n_weight_sets
+from lcml.model.head import HEADS, Link
 from lcml.model.model import LogisticCircuit
 
 HEADERS = (b"Logistic Circuit", b"Logisitic Circuit", b"Regression Circuit")
@@ -57,12 +57,12 @@ def read_circuit(
     reader = _Reader(path, vtree)
     reader.read()
     n_sets = len(reader.bias)
-    link = link or ("softmax" if n_sets == 2 else "sigmoid")
     classes = classes or tuple(range(max(2, n_sets)))
-    if n_weight_sets(len(classes), link) != n_sets:
+    link = link or next((name for name, head in HEADS.items() if head.n_sets(len(classes)) == n_sets), "sigmoid")
+    if HEADS[link].n_sets(len(classes)) != n_sets:
         raise SettingsError(
             f"{path} holds {n_sets} weight set(s); {len(classes)} classes with link {link} take "
-            f"{n_weight_sets(len(classes), link)}: give other classes"
+            f"{HEADS[link].n_sets(len(classes))}: give other classes"
         )
     circuit, order = reader.circuit()
     return LogisticCircuit.flat(

@@ -14,6 +14,7 @@ from lcml.circuits.vtree import Vtree
 from lcml.errors import CircuitError, FormatError, LcmlError
 from lcml.formats.container import Arrays, read_container, write_container
 from lcml.inputs.channels import stored_encoder
+from lcml.model.head import HEADS
 from lcml.model.model import LogisticCircuit
 
 MODEL_KIND = "lcml model"
@@ -31,7 +32,7 @@ _TYPES: dict[str, tuple[type, int]] = {
 }
 """Type and dimensions of the arrays of a part; their names begin with the part's number."""
 
-_LINKS = ("sigmoid", "softmax")
+_LINKS = tuple(HEADS)
 
 
 def save_model(model: LogisticCircuit, path: str | Path) -> None:

@@ -10,7 +10,7 @@ from lcml.circuits.circuit import Circuit, initial_circuit
 from lcml.circuits.splits import Split, apply_splits
 from lcml.errors import CircuitError
 from lcml.inputs.encoders import ScaleEncoder
-from lcml.model.head import Link, probabilities
+from lcml.model.head import HEADS, Link
 from lcml.model.model import LogisticCircuit
 from lcml.model.probabilistic import posterior_weights
 
@@ -25,7 +25,7 @@ def boolean_model(circuit: Circuit, weights: np.ndarray, bias: np.ndarray, link:
 
 @pytest.mark.parametrize(("logit", "percent"), [(-3.1, 4.31), (1.9, 86.99), (5.8, 99.70)])
 def test_figure_1_turns_weight_functions_into_probabilities(logit: float, percent: float) -> None:
-    assert 100 * probabilities(np.array([[logit]]), "sigmoid")[0, 1] == pytest.approx(percent, abs=0.005)
+    assert 100 * HEADS["sigmoid"].probabilities(np.array([[logit]]))[0, 1] == pytest.approx(percent, abs=0.005)
 
 
 def test_figure_1_reads_the_weights_of_the_wires_that_are_on() -> None:

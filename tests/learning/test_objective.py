@@ -13,7 +13,7 @@ from lcml.learning.minibatch import minimise_minibatch
 from lcml.learning.objective import Objective
 from lcml.learning.parameters import Layout, Parameters
 from lcml.learning.solver import SolverSettings, minimise
-from lcml.model.head import Link, probabilities
+from lcml.model.head import HEADS, Link
 from lcml.model.metrics import quality
 from lcml.passes.feature_store import FeatureStore
 from lcml.passes.flows import flows, literal_rows
@@ -69,7 +69,7 @@ def test_curvature_bound_by_its_formula(n_classes: int, link: Link, lifted: bool
     objective = problem(n_classes, link, lifted)
     zero = objective.zeros()
     theta = zero.from_flat(np.random.default_rng(1).normal(size=zero.flat().size) * 0.3)
-    p = probabilities(objective.logits(theta), "softmax") if link == "softmax" else expit(objective.logits(theta))
+    p = HEADS["softmax"].probabilities(objective.logits(theta)) if link == "softmax" else expit(objective.logits(theta))
     h = p * (1 - p) * objective.example_weights[:, None]
     found = objective.curvature_bound(theta)
     np.testing.assert_allclose(found.weights, h.T @ features_of(objective) + objective.l2, atol=1e-12)
