@@ -20,9 +20,10 @@ from lcml.data import Examples
 from lcml.data.stratify import apportion, draw
 from lcml.errors import DataError, SettingsError
 from lcml.inputs.encoders import EncoderKind
-from lcml.learning.learner import EncodedSet, Learner
+from lcml.learning.learner import Learner
 from lcml.learning.scoring import Criterion
 from lcml.learning.settings import LearnSettings, Metric, SolverName
+from lcml.learning.state import EncodedSet
 from lcml.model.head import HEADS, Link, predicted_codes
 from lcml.model.model import LogisticCircuit
 from lcml.runs.config import VtreeKind

@@ -58,7 +58,8 @@ def read_circuit(
     reader.read()
     n_sets = len(reader.bias)
     classes = classes or tuple(range(max(2, n_sets)))
-    link = link or next((name for name, head in HEADS.items() if head.n_sets(len(classes)) == n_sets), "sigmoid")
+    fitting: list[Link] = [name for name, head in HEADS.items() if head.n_sets(len(classes)) == n_sets]
+    link = link or (fitting[0] if fitting else "sigmoid")
     if HEADS[link].n_sets(len(classes)) != n_sets:
         raise SettingsError(
             f"{path} holds {n_sets} weight set(s); {len(classes)} classes with link {link} take "

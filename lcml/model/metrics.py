@@ -10,7 +10,7 @@ from lcml.arrays import FloatArray
 from lcml.model.head import HEADS, Link, predicted_codes
 
 _LEAST = np.finfo(np.float64).tiny
-"""What stands for a probability, or a number of examples, of 0 where that would be divided by or its logarithm taken."""
+"""What stands for a probability or number of examples of 0 that is divided by, or of which the logarithm is taken."""
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from lcml.inputs.augmentation import Augmentation, augmented
 from lcml.inputs.channels import ChannelEncoder
 from lcml.inputs.encoders import EncodedRows, Encoder, EncoderKind, encoded, fit_encoder
 from lcml.inputs.rows import Matrix
-from lcml.learning.learner import EncodedSet
+from lcml.learning.state import EncodedSet
 from lcml.runs.checkpoint import Checkpoint
 from lcml.runs.config import TrainConfig, VtreeKind
 from lcml.runs.specs import Shape, ViewSpec, full_shape

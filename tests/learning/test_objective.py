@@ -11,7 +11,7 @@ from lcml.circuits import vtree as vtrees
 from lcml.errors import DataError
 from lcml.learning.minibatch import minimise_minibatch
 from lcml.learning.objective import Objective
-from lcml.learning.parameters import Layout, Parameters
+from lcml.learning.parameters import Parameters, Parametrisation
 from lcml.learning.solver import SolverSettings, minimise
 from lcml.model.head import HEADS, Link
 from lcml.model.metrics import quality
@@ -42,8 +42,10 @@ def problem(
     weights = generator.random(n) + 0.1
     parts = [independent(CIRCUIT) if lifted else whole(CIRCUIT)]
     store = FeatureStore(parts, q, NUMPY, precision="float64", budget=budget)
-    layout = Layout.lifted(parts, literals=True) if lifted else None
-    return Objective(store, labels, n_classes, link=link, l2=l2, example_weights=weights, layout=layout)
+    parametrisation = Parametrisation.overcomplete(parts, literals=True) if lifted else None
+    return Objective(
+        store, labels, n_classes, link=link, l2=l2, example_weights=weights, parametrisation=parametrisation
+    )
 
 
 def features_of(objective: Objective) -> np.ndarray:
