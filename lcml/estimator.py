@@ -21,10 +21,11 @@ from lcml.data import Examples
 from lcml.data.stratify import apportion, draw
 from lcml.errors import DataError, SettingsError
 from lcml.explain.importance import feature_importances
-from lcml.inputs.encoders import encoded
+from lcml.inputs.encoding import encoded
 from lcml.inputs.rows import Matrix, SparseMatrix, all_rows
-from lcml.learning.learner import EncodedSet, Learner, RoundReport
-from lcml.model.head import predicted_codes, probabilities
+from lcml.learning.learner import Learner
+from lcml.learning.state import EncodedSet, RoundReport
+from lcml.model.head import HEADS, predicted_codes
 from lcml.model.model import LogisticCircuit
 from lcml.runs.config import VtreeKind
 from lcml.runs.parameters import Parameters, described, takes
@@ -109,7 +110,7 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
 
     def predict_proba(self, X: ArrayLike) -> FloatArray:
         """(n_examples, n_classes) probabilities, columns in the order of classes_."""
-        return probabilities(self._logits(X), self.link)
+        return HEADS[self.link].probabilities(self._logits(X))
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()

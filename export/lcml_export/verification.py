@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from lcml.backend import Backend, NumpyBackend, get_backend
 from lcml.errors import MissingDependencyError, OutputError
-from lcml.model.head import predicted_codes, probabilities
+from lcml.model.head import predicted_codes
 from lcml.model.model import LogisticCircuit
 
 BATCHES = (0, 1, 2, 127, 128, 129, 1000)
@@ -154,7 +154,7 @@ def _compare(
         inputs=kind,
         batch=len(logits),
         logit_error=_error(found["logits"], logits),
-        probability_error=_error(found["probabilities"], probabilities(logits, model.link)),
+        probability_error=_error(found["probabilities"], model.head.probabilities(logits)),
         contribution_error=contribution_error,
         label_errors=int(wrong.sum()),
         tolerance=tolerance,

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lcml.data import DataSplits
-from lcml.learning.learner import RoundReport
 from lcml.learning.selection import ChosenSplit
+from lcml.learning.state import RoundReport
 from lcml.runs.config import TrainConfig
 from lcml.tracking import DatasetRecord
 

@@ -11,8 +11,8 @@ from lcml.circuits import vtree
 from lcml.data import load_splits
 from lcml.errors import DataError, LcmlError, OutputError, SettingsError
 from lcml.formats import load_model
-from lcml.learning.learner import EncodedSet
 from lcml.learning.settings import LearnSettings
+from lcml.learning.state import EncodedSet
 from lcml.model.model import LogisticCircuit
 from lcml.runs.checkpoint import load_checkpoint
 from lcml.runs.config import TrainConfig
