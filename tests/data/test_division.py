@@ -142,6 +142,8 @@ def test_labels_that_are_no_classes(labels: NDArray[Any], message: str) -> None:
 )
 def test_a_class_too_small_is_told_what_helps(n_examples: int, fractions: tuple[float, float], message: str) -> None:
     labels = np.array(["many"] * 9 + ["few"] * n_examples)
-    raw = RawSet(name="some", source="some.npz", features=np.zeros((len(labels), 2)), labels=labels)
+    raw = RawSet(
+        name="some", source="some.npz", features=np.zeros((len(labels), 2)), labels=labels, feature_names=("a", "b")
+    )
     with pytest.raises(DataError, match=f"some.npz: class 'few' has {message}"):
         divide(raw, *fractions, train_fraction=1, seed=0)
