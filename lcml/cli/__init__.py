@@ -7,6 +7,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from lcml import __version__
+from lcml.cli.streams import settle
 from lcml.errors import LcmlError, shortened
 
 COMMANDS = (
@@ -85,4 +86,5 @@ def _options(
 
 def main() -> None:
     """The `lcml` program."""
+    settle()
     app()
