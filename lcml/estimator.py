@@ -21,7 +21,7 @@ from lcml.data import Examples
 from lcml.data.stratify import apportion, draw
 from lcml.errors import DataError, SettingsError
 from lcml.explain.importance import feature_importances
-from lcml.inputs.encoders import encoded
+from lcml.inputs.encoding import encoded
 from lcml.inputs.rows import Matrix, SparseMatrix, all_rows
 from lcml.learning.learner import EncodedSet, Learner, RoundReport
 from lcml.model.head import predicted_codes, probabilities
