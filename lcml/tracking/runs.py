@@ -13,7 +13,6 @@ from lcml.errors import TrackingError
 from lcml.tracking.records import (
     DEFAULT_EXPERIMENT,
     DEFAULT_URI,
-    Finish,
     RunSummary,
     check_artifact_name,
     finite_or_inf,
@@ -87,7 +86,7 @@ def close_stale_runs(uri: str = DEFAULT_URI, experiment: str | None = DEFAULT_EX
         store = open_store(uri)
         stale = [run for run in _search(store, uri, experiment, "attributes.status = 'RUNNING'") if _is_dead(run)]
         for run in stale:
-            store.close_run(run.run_id, Finish(int(datetime.now(UTC).timestamp() * 1000), "KILLED"))
+            store.client.set_terminated(run.run_id, "KILLED")
         return stale
 
 

@@ -9,7 +9,6 @@ import json
 import logging
 import os
 import re
-import shutil
 import socket
 import tempfile
 import warnings
@@ -36,6 +35,7 @@ from lcml.tracking.records import (
 KEY_TAG = "lcml.key"
 PID_TAG = "lcml.pid"
 HOST_TAG = "lcml.host"
+OPENED_TAG = "lcml.opened"  # when it was opened last: what an earlier process left behind changes no later status
 CHANGED_TAG = "lcml.changed."  # + parameter: its value in a resumed run, where it differs from the first
 
 LOCK_SECONDS = 120.0
@@ -178,25 +178,27 @@ class Store:
             raise TrackingError(f"experiment {name!r} is deleted; run `mlflow experiments restore` or name another")
         return str(found.experiment_id)
 
-    def open_run(self, start: RunStart, *, replayed: bool = False) -> str:
-        """Create the run, or find it again (by id; in a replay also by key); its id.
+    def open_run(self, start: RunStart, *, live: bool) -> str:
+        """Create the run, or find it again (by id, else by key); its id.
 
-        A run found is set to RUNNING unless `replayed`. Parameters it has with another value stay, and the new value
-        becomes the tag lcml.changed.NAME.
+        A run found is set to RUNNING if it is `live`, and gets the tags of `start` unless it was opened again since.
+        Parameters it has with another value stay, and the new value becomes the tag lcml.changed.NAME.
         """
         from mlflow.entities import DatasetInput, InputTag, Param, RunTag
         from mlflow.entities.dataset import Dataset
 
         experiment = self.experiment = self.experiment_id(start.experiment, start.artifact_location)
         tags = {clean_name(name): cut(value, MAX_TAG) for name, value in start.tags.items()}
-        tags[KEY_TAG] = start.key
-        run = self._find(start, experiment, replayed)
+        tags |= {KEY_TAG: start.key, OPENED_TAG: str(start.time)}
+        run = self._find(start, experiment)
         if run is None:
             run = self.client.create_run(experiment, start_time=start.time, tags=tags, run_name=start.name)
             tags = {}
         else:
             tags[KEY_TAG] = run.data.tags.get(KEY_TAG, start.key)
-            if not replayed:
+            if _opened(run) > start.time:
+                tags = {}
+            elif live:
                 self.client.update_run(run.info.run_id, status="RUNNING")
         run_id = str(run.info.run_id)
 
@@ -232,24 +234,25 @@ class Store:
 
     def send_artifact(self, run_id: str, artifact: Artifact) -> None:
         """Send one file; it takes the place of one of the same name."""
-        name = PurePosixPath(artifact.name)
-        with tempfile.TemporaryDirectory(prefix="lcml-") as directory:
-            file = Path(directory) / name.name
-            if isinstance(artifact.content, bytes):
-                file.write_bytes(artifact.content)
+        name, content = PurePosixPath(artifact.name), artifact.content
+        with contextlib.ExitStack() as stack:
+            if isinstance(content, bytes):
+                file = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lcml-"))) / name.name
+                file.write_bytes(content)
             else:
-                shutil.copyfile(artifact.content, file)
+                file = content
             self.client.log_artifact(run_id, str(file), str(name.parent) if name.parent.name else None)
 
     def status(self, run_id: str) -> str:
         """The status of a run."""
         return str(self.client.get_run(run_id).info.status)
 
-    def close_run(self, run_id: str, finish: Finish) -> None:
-        """Set the run's final status."""
-        self.client.set_terminated(run_id, finish.status, finish.time)
+    def close_run(self, run_id: str, finish: Finish, opened: int) -> None:
+        """Set the final status of the run that was opened at time `opened`, unless it was opened again since."""
+        if _opened(self.client.get_run(run_id)) <= opened:
+            self.client.set_terminated(run_id, finish.status, finish.time)
 
-    def _find(self, start: RunStart, experiment: str, replayed: bool) -> Any:
+    def _find(self, start: RunStart, experiment: str) -> Any:
         from mlflow.exceptions import MlflowException
 
         if start.run_id is not None:
@@ -258,8 +261,6 @@ class Store:
             except MlflowException as error:
                 if error.error_code != "RESOURCE_DOES_NOT_EXIST":
                     raise
-        if start.run_id is None and not replayed:
-            return None
         return next(iter(self.client.search_runs([experiment], f"tags.`{KEY_TAG}` = '{start.key}'")), None)
 
     def _alone(self) -> contextlib.AbstractContextManager[None]:
@@ -289,6 +290,10 @@ def process_tags() -> dict[str, str]:
     with contextlib.suppress(KeyError, OSError, ImportError):  # a user without a name
         tags["mlflow.user"] = getpass.getuser()
     return tags
+
+
+def _opened(run: Any) -> int:
+    return int(run.data.tags.get(OPENED_TAG, "0"))
 
 
 def _head(path: Path) -> bytes:
