@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import cast
 
 from lcml.errors import TrackingError
+from lcml.tracking.address import require_reachable
+from lcml.tracking.database import prepare, require_whole
 from lcml.tracking.lock import try_lock
 from lcml.tracking.records import Artifact, Event, Finish, Metrics, RunStart
 from lcml.tracking.spool import Spool
-from lcml.tracking.store import Store, import_mlflow, prepare, require_reachable, translated
+from lcml.tracking.store import Store, import_mlflow, translated
 
 
 class Sender:
@@ -101,6 +103,7 @@ def replay_file(path: Path, uri: str | None = None) -> Replayed:
         uri = uri or spool.uri
         prepare(uri)
         import_mlflow(uri)
+        require_whole(uri)
         with translated(uri):
             sent = _send(spool, uri)
     spool.remove()

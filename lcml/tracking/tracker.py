@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol
 
+from lcml.tracking.address import shown, sqlite_path
+from lcml.tracking.database import prepare, require_whole
 from lcml.tracking.records import (
     DEFAULT_EXPERIMENT,
     DEFAULT_URI,
@@ -23,7 +25,7 @@ from lcml.tracking.records import (
 )
 from lcml.tracking.sending import Sender, parcels
 from lcml.tracking.spool import SpoolWriter
-from lcml.tracking.store import brief, import_mlflow, prepare, process_tags, shown, sqlite_path
+from lcml.tracking.store import brief, import_mlflow, process_tags
 
 FLUSH_SECONDS = 2.0  # how long a measurement may wait for company
 LONGEST_PAUSE = 60.0  # seconds between two attempts to reach a store that does not answer; they begin at FLUSH_SECONDS
@@ -156,6 +158,7 @@ class MlflowTracker:
     ) -> None:
         """Open a new run, or the run `run_id` again; see the class for what it raises."""
         import_mlflow(self._store_uri)
+        require_whole(self._store_uri)
         start = RunStart(
             key=self.key,
             name=run_name,
