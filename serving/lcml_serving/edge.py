@@ -78,8 +78,8 @@ class Edge:
         endpoint = getattr(scope.get("endpoint"), "__name__", "none")
         model, version = scope.get(MODEL_KEY, ("", ""))
         metrics = self._service.metrics
-        metrics.requests.add(labels=(endpoint, model, version, str(status)))
-        metrics.request_seconds.observe(seconds, (endpoint,))
+        metrics.requests.labels(endpoint, model, version, str(status)).inc()
+        metrics.request_seconds.labels(endpoint).observe(seconds)
         if self._service.settings.access_log == "on":
             log.info(
                 "request",

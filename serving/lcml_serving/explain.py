@@ -16,7 +16,7 @@ def explainable(model: OnnxModel) -> Sequence[str]:
     """The conditions of the model's contributions. Raises NotFoundError where it has none."""
     if model.conditions is None:
         raise NotFoundError(
-            f"model {model.name!r} has no explanations; export it with --explain, keep its sidecar beside it"
+            f"model {model.signature.name!r} has no explanations; export it with --explain, keep its sidecar beside it"
         )
     return model.conditions
 

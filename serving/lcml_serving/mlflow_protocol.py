@@ -12,15 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lcml_serving.errors import BadRequestError, UnprocessableError, UnsupportedMediaTypeError
-from lcml_serving.features import numbers, parse_json, to_features
-from lcml_serving.models import OnnxModel
+from lcml_serving.features import check_rows, numbers, parse_json, to_features, to_json
+from lcml_serving.signature import Signature
 
 Array = NDArray[Any]
 
 FORMS = ("dataframe_split", "dataframe_records", "inputs", "instances")
 
 
-def parse_invocation(body: bytes, content_type: str, model: OnnxModel, max_rows: int) -> Array:
+def parse_invocation(body: bytes, content_type: str, model: Signature, max_rows: int) -> Array:
     """The features of a scoring request, in the dtype of the model's input.
 
     A table whose columns are the model's feature names may have them in any order; a model without feature names
@@ -39,26 +39,26 @@ def parse_invocation(body: bytes, content_type: str, model: OnnxModel, max_rows:
         raise UnprocessableError("params: expected none; the model takes no parameters")
     form, content = forms[0], message[forms[0]]
     if form == "dataframe_split":
-        columns, values = _split(content, model)
+        columns, values = _split(content, model, max_rows)
     elif form == "dataframe_records":
-        columns, values = _records(content, model)
+        columns, values = _records(content, model, max_rows)
     else:
-        return to_features(_tensor(content, form, model), model, max_rows)
+        return to_features(_tensor(content, form, model, max_rows), model, max_rows)
     return to_features(_ordered(values, columns, model), model, max_rows)
 
 
-def render_invocation(outputs: Mapping[str, Array]) -> dict[str, Any]:
-    """The object that answers the request."""
-    return {"predictions": {name: array.tolist() for name, array in outputs.items()}}
+def render_invocation(outputs: Mapping[str, Array]) -> bytes:
+    """The body that answers the request."""
+    return to_json({"predictions": {name: array.tolist() for name, array in outputs.items()}})
 
 
-def _split(content: Any, model: OnnxModel) -> tuple[list[Any] | None, Array]:
+def _split(content: Any, model: Signature, max_rows: int) -> tuple[list[Any] | None, Array]:
     if not isinstance(content, dict) or "data" not in content or content.keys() - {"columns", "index", "data"}:
         raise BadRequestError("dataframe_split: expected an object of columns, data and, if you like, index")
     columns = content.get("columns")
     if columns is not None and not isinstance(columns, list):
         raise BadRequestError("dataframe_split.columns: expected a list of names")
-    values = numbers(content["data"], "dataframe_split.data")
+    values = _numbers(content["data"], "dataframe_split.data", max_rows)
     if values.size == 0 and values.ndim == 1:
         values = values.reshape(0, model.n_features if columns is None else len(columns))
     if columns is not None and (values.ndim != 2 or values.shape[1] != len(columns)):
@@ -66,11 +66,12 @@ def _split(content: Any, model: OnnxModel) -> tuple[list[Any] | None, Array]:
     return columns, values
 
 
-def _records(content: Any, model: OnnxModel) -> tuple[list[Any] | None, Array]:
+def _records(content: Any, model: Signature, max_rows: int) -> tuple[list[Any] | None, Array]:
     if not isinstance(content, list) or not all(isinstance(record, dict) for record in content):
         raise BadRequestError("dataframe_records: expected a list of objects, one per row")
     if not content:
         return None, np.zeros((0, model.n_features))
+    check_rows(len(content), max_rows)
     columns = list(content[0])
     for row, record in enumerate(content):
         if record.keys() != content[0].keys():
@@ -79,7 +80,7 @@ def _records(content: Any, model: OnnxModel) -> tuple[list[Any] | None, Array]:
     return columns, numbers(rows, "dataframe_records")
 
 
-def _tensor(content: Any, form: str, model: OnnxModel) -> Array:
+def _tensor(content: Any, form: str, model: Signature, max_rows: int) -> Array:
     if isinstance(content, dict):
         if list(content) != [model.input.name]:
             raise UnprocessableError(f"{form}: expected the tensor {model.input.name!r}, found {sorted(content)[:8]}")
@@ -88,11 +89,17 @@ def _tensor(content: Any, form: str, model: OnnxModel) -> Array:
         if any(list(row) != [model.input.name] for row in content):
             raise UnprocessableError(f"{form}: expected rows of the tensor {model.input.name!r}")
         content = [row[model.input.name] for row in content]
-    values = numbers(content, form)
+    values = _numbers(content, form, max_rows)
     return values.reshape(0, model.n_features) if values.size == 0 and values.ndim == 1 else values
 
 
-def _ordered(values: Array, columns: list[Any] | None, model: OnnxModel) -> Array:
+def _numbers(values: Any, what: str, max_rows: int) -> Array:
+    if isinstance(values, list) and values and isinstance(values[0], list):
+        check_rows(len(values), max_rows)
+    return numbers(values, what)
+
+
+def _ordered(values: Array, columns: list[Any] | None, model: Signature) -> Array:
     if columns is None or model.feature_names is None:
         return values
     names = [str(column) for column in columns]

@@ -84,7 +84,7 @@ class Repository:
             if versions
         }
         for name, versions in self._table.items():
-            self._metrics.reloads.add(len(versions), (name, "loaded"))
+            self._metrics.reloads.labels(name, "loaded").inc(len(versions))
         default = self._settings.default_model
         if default and default not in self._table:
             raise SettingsError(f"--default-model {default} is not served; expected one of {', '.join(self._table)}")
@@ -164,12 +164,12 @@ class Repository:
                 try:
                     after[version] = await asyncio.to_thread(self._load, name, version, source)
                     self._failures.pop(key, None)
-                    self._metrics.reloads.add(labels=(name, "loaded"))
+                    self._metrics.reloads.labels(name, "loaded").inc()
                     continue
                 except ModelError as error:
                     reasons.append(str(error))
                     self._failures[key] = Failure(source.stamp, str(error))
-                    self._metrics.reloads.add(labels=(name, "failed"))
+                    self._metrics.reloads.labels(name, "failed").inc()
                     log.error("model not loaded", extra={"model": name, "version": version, "reason": str(error)})
             if old is not None:
                 after[version] = old
@@ -182,7 +182,7 @@ class Repository:
     def _load(self, name: str, version: str, source: Source) -> Served:
         settings = self._settings
         model = load_model(source.path, name, version, settings.intra_op_threads)
-        if model.output(CONTRIBUTIONS) and model.conditions is None:
+        if model.signature.output(CONTRIBUTIONS) and model.conditions is None:
             log.warning(
                 "the model has contributions but no sidecar with their conditions: it will not explain",
                 extra={"model": name, "version": version, "path": str(source.path)},
@@ -199,15 +199,16 @@ class Repository:
         return Served(
             model,
             source,
-            predict=batcher(partial(model.run, model.predictions)),
+            predict=batcher(partial(model.run, model.signature.predictions)),
             explain=batcher(partial(model.run, ("label", CONTRIBUTIONS))),
         )
 
     def _report(self, labels: tuple[str, str], report: BatchReport) -> None:
-        self._metrics.batch_rows.observe(report.n_rows, labels)
-        self._metrics.run_seconds.observe(report.run_seconds, labels)
+        self._metrics.batch_rows.labels(*labels).observe(report.n_rows)
+        self._metrics.run_seconds.labels(*labels).observe(report.run_seconds)
+        waited = self._metrics.queue_seconds.labels(*labels)
         for seconds in report.wait_seconds:
-            self._metrics.queue_seconds.observe(seconds, labels)
+            waited.observe(seconds)
 
     def _discover(self) -> dict[str, dict[str, Source]]:
         found: dict[str, dict[str, Source]] = {}
