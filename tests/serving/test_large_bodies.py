@@ -24,7 +24,7 @@ from tests.serving.running import Running, infer_body
 INFER = "/v2/models/plain/infer"
 N_LARGE, LARGE_BYTES = 6, 15_000_000
 PROBE_SECONDS = 0.2
-ATTEMPTS = 3  # the machine may be busy with something else; reading on the event loop takes seconds every time
+LATE_SHARE = 0.1  # of the time, for a machine that is busy with something else; it was 0.9 on the event loop
 
 
 @pytest.fixture
@@ -32,32 +32,25 @@ def running(launch: Callable[..., Running], tmp_path: Path) -> Running:
     return launch(write_model(tmp_path / "plain.onnx"))
 
 
-def _worst_probe(running: Running, body: bytes) -> float:
-    """Longest wait for /v2/health/live, seconds, while large bodies are read; each must be refused for its rows."""
+def test_probes_do_not_wait_for_large_bodies(running: Running) -> None:
+    row = b"0.1234567,1.5,0.25,3.75"
+    n_rows = LARGE_BYTES // (len(row) + 1)
+    head = b'{"inputs":[{"name":"features","datatype":"FP32","shape":[%d,4],"data":[' % n_rows
+    body = head + b",".join([row] * n_rows) + b"]}]}"
     statuses: list[int] = []
     threads = [
         threading.Thread(target=lambda: statuses.append(running.post(INFER, body).status)) for _ in range(N_LARGE)
     ]
     for thread in threads:
         thread.start()
-    worst = 0.0
+    waits = []
     while any(thread.is_alive() for thread in threads):
         started = time.perf_counter()
         assert running.get("/v2/health/live").status == 200
-        worst = max(worst, time.perf_counter() - started)
-    assert statuses == [422] * N_LARGE
-    return worst
-
-
-def test_probes_do_not_wait_for_large_bodies(running: Running) -> None:
-    row = b"0.1234567,1.5,0.25,3.75"
-    n_rows = LARGE_BYTES // (len(row) + 1)
-    head = b'{"inputs":[{"name":"features","datatype":"FP32","shape":[%d,4],"data":[' % n_rows
-    body = head + b",".join([row] * n_rows) + b"]}]}"
-    for _ in range(ATTEMPTS):
-        if (worst := _worst_probe(running, body)) < PROBE_SECONDS:
-            break
-    assert worst < PROBE_SECONDS
+        waits.append(time.perf_counter() - started)
+    assert statuses == [422] * N_LARGE  # too many rows, known once the JSON is read
+    late = sum(wait for wait in waits if wait > PROBE_SECONDS)
+    assert late < LATE_SHARE * sum(waits), sorted(waits)[-10:]
 
 
 @pytest.mark.parametrize("compressed", [False, True])
