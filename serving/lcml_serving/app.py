@@ -14,6 +14,7 @@ from starlette.routing import Route
 
 from lcml_serving import __version__
 from lcml_serving.body import respond
+from lcml_serving.docs_page import HEADERS, render_page
 from lcml_serving.edge import MODEL_KEY, Edge, error_response
 from lcml_serving.errors import BadRequestError, RequestError
 from lcml_serving.explain import explain_rows, explainable, top_k_of
@@ -57,13 +58,16 @@ def create_app(service: Service, lifespan: Lifespan | None = None) -> Starlette:
         Route("/version", at.version),
         Route("/metrics", at.metrics),
         Route("/openapi.json", at.openapi),
+        Route("/docs", at.docs),
     ]
-    return Starlette(
+    app = Starlette(
         routes=routes,
         middleware=[Middleware(Edge, service=service)],
         exception_handlers={RequestError: _answer_request_error, HTTPException: _answer_http_exception},
         lifespan=lifespan,
     )
+    app.router.redirect_slashes = False
+    return app
 
 
 @final
@@ -174,6 +178,9 @@ class _Endpoints:
 
     async def openapi(self, request: Request) -> Response:
         return await respond(request, to_json(describe(self._settings)))
+
+    async def docs(self, request: Request) -> Response:
+        return await respond(request, render_page(describe(self._settings)), "text/html", HEADERS)
 
     async def _parse(self, request: Request, body: bytes, model: Signature, max_rows: int) -> InferRequest:
         end = header_end(request.headers.get(HEADER_LENGTH), len(body))

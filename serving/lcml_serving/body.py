@@ -14,6 +14,7 @@ from lcml_serving.errors import (
     BusyError,
     RequestTimeoutError,
     UnsupportedMediaTypeError,
+    short,
 )
 
 # zlib's wbits: gzip header, zlib header (what HTTP calls deflate)
@@ -45,7 +46,7 @@ class Bodies:
         encoding = request.headers.get("content-encoding", "identity").strip().lower()
         if encoding != "identity" and encoding not in _WINDOW_BITS:
             raise UnsupportedMediaTypeError(
-                f"content encoding: expected gzip, deflate or identity, found {encoding[:40]!r}"
+                f"content encoding: expected gzip, deflate or identity, found {short(encoding)}"
             )
         too_large = BodyTooLargeError(f"the body is above {max_bytes} bytes; send several requests")
         length = request.headers.get("content-length", "0")

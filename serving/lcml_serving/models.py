@@ -29,6 +29,8 @@ from lcml_serving.signature import PREDICTIONS, Signature, TensorSpec
 Array = NDArray[Any]
 
 CONTRIBUTIONS = "contributions"
+_MESSAGE = 300  # characters of a library's message
+_MAX_FEATURES = 2**24  # a row of them as JSON is larger than the largest body by default
 _EXPLAIN = "explain"
 """An optional scalar input: false leaves the contributions out, which saves most of a single call's time."""
 
@@ -89,9 +91,19 @@ def load_model(path: Path, name: str, version: str, intra_op_threads: int) -> On
     or 2 zero rows.
     """
     try:
-        content = path.read_bytes()
+        return _load(path, name, version, intra_op_threads)
+    except ModelError:
+        raise
     except OSError as error:
         raise ModelError(f"{path} cannot be read: {error.strerror or error}") from error
+    except Exception as error:  # a file can hold anything: brackets nested too deeply, sizes beyond the memory, ...
+        raise ModelError(f"{path} cannot be served: {_first_line(error)}; export the model again") from error
+
+
+def _load(path: Path, name: str, version: str, intra_op_threads: int) -> OnnxModel:
+    if not path.is_file():
+        raise ModelError(f"{path} is not a regular file")
+    content = path.read_bytes()
     try:
         session = onnxruntime.InferenceSession(
             content, _session_options(intra_op_threads), providers=["CPUExecutionProvider"]
@@ -104,6 +116,8 @@ def load_model(path: Path, name: str, version: str, intra_op_threads: int) -> On
     features = _spec(path, inputs[0], "features")
     if len(features.shape) != 2 or features.shape[0] != -1 or features.shape[1] < 1:
         raise ModelError(f"{path}: expected an input of shape (batch, n_features), found {inputs[0].shape}")
+    if features.shape[1] > _MAX_FEATURES:
+        raise ModelError(f"{path}: expected at most {_MAX_FEATURES} features, found {features.shape[1]}")
     names = [node.name for node in session.get_outputs()]
     if missing := [name for name in PREDICTIONS[:2] if name not in names]:
         raise ModelError(f"{path}: expected outputs label and probabilities, found {names}; {missing[0]} is missing")
@@ -208,4 +222,4 @@ def _read_conditions(path: Path, n_contributions: int | None) -> tuple[str, ...]
 
 
 def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [repr(error)])[0]
+    return (str(error).splitlines() or [repr(error)])[0][:_MESSAGE]

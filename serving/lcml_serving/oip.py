@@ -13,7 +13,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from lcml_serving.errors import BadRequestError, NotFoundError, UnprocessableError
+from lcml_serving.errors import BadRequestError, NotFoundError, UnprocessableError, short
 from lcml_serving.features import check_rows, numbers, parse_json, to_features
 from lcml_serving.signature import Signature, TensorSpec
 
@@ -127,15 +127,15 @@ def _describe(spec: TensorSpec) -> dict[str, Any]:
 def _tensor(tensor: Mapping[str, Any], rest: bytes, model: Signature, max_rows: int) -> Array:
     name = tensor.get("name")
     if name != model.input.name:
-        raise BadRequestError(f"inputs: expected the tensor {model.input.name!r}, found {_short(name)}")
+        raise BadRequestError(f"inputs: expected the tensor {model.input.name!r}, found {short(name)}")
     datatype = tensor.get("datatype")
     if not isinstance(datatype, str) or datatype not in DATATYPES:
-        raise UnprocessableError(f"{name}: expected a datatype among {', '.join(DATATYPES)}, found {_short(datatype)}")
+        raise UnprocessableError(f"{name}: expected a datatype among {', '.join(DATATYPES)}, found {short(datatype)}")
     shape = tensor.get("shape")
     if not isinstance(shape, list) or not all(type(size) is int and 0 <= size < 2**31 for size in shape):
-        raise BadRequestError(f"{name}: expected a shape such as [1, {model.n_features}], found {_short(shape)}")
+        raise BadRequestError(f"{name}: expected a shape such as [1, {model.n_features}], found {short(shape)}")
     if len(shape) != 2 or shape[1] != model.n_features:
-        raise UnprocessableError(f"{name}: expected shape [rows, {model.n_features}], found {_short(shape)}")
+        raise UnprocessableError(f"{name}: expected shape [rows, {model.n_features}], found {short(shape)}")
     dtype, kinds = DATATYPES[datatype]
     parameters = _object(tensor, "parameters")
     size = parameters.get("binary_data_size")
@@ -148,16 +148,16 @@ def _tensor(tensor: Mapping[str, Any], rest: bytes, model: Signature, max_rows: 
             raise BadRequestError(f"{name}: expected data, or a binary_data_size and the header {HEADER_LENGTH}")
         data = tensor["data"]
         if isinstance(data, list) and (size := _size(data)) != shape[0] * shape[1]:
-            raise UnprocessableError(f"{name}: shape {_short(shape)} needs {shape[0] * shape[1]} numbers, found {size}")
+            raise UnprocessableError(f"{name}: shape {short(shape)} needs {shape[0] * shape[1]} numbers, found {size}")
         check_rows(shape[0], max_rows)
         return _checked(numbers(data, f"{name}.data"), name, datatype, dtype, kinds).reshape(shape)
     if "data" in tensor:
         raise BadRequestError(f"{name}: expected either data or binary_data_size, found both")
     if type(size) is not int or size != len(rest):
-        raise BadRequestError(f"{name}: binary_data_size is {_short(size)}, but {len(rest)} bytes follow the JSON")
+        raise BadRequestError(f"{name}: binary_data_size is {short(size)}, but {len(rest)} bytes follow the JSON")
     if size != shape[0] * shape[1] * dtype.itemsize:
         expected = shape[0] * shape[1] * dtype.itemsize
-        raise BadRequestError(f"{name}: shape {_short(shape)} of {datatype} needs {expected} bytes, found {size}")
+        raise BadRequestError(f"{name}: shape {short(shape)} of {datatype} needs {expected} bytes, found {size}")
     if datatype == "BOOL" and (np.frombuffer(rest, np.uint8) > 1).any():
         raise UnprocessableError(f"{name}: expected bytes 0 and 1 for BOOL")
     return np.frombuffer(rest, dtype).reshape(shape)
@@ -191,7 +191,7 @@ def _outputs(message: Mapping[str, Any], model: Signature, parameters: Mapping[s
     for output in wanted:
         name = output.get("name")
         if name not in model.predictions:
-            raise NotFoundError(f"outputs: expected among {', '.join(model.predictions)}, found {_short(name)}")
+            raise NotFoundError(f"outputs: expected among {', '.join(model.predictions)}, found {short(name)}")
         own = _object(output, "parameters")
         if unsupported := own.keys() & {"classification", "shared_memory_region"}:
             raise BadRequestError(f"outputs: {min(unsupported)} is not supported")
@@ -204,7 +204,7 @@ def _outputs(message: Mapping[str, Any], model: Signature, parameters: Mapping[s
 def _flag(parameters: Mapping[str, Any], key: str, default: bool) -> bool:
     value = parameters.get(key, default)
     if not isinstance(value, bool):
-        raise BadRequestError(f"parameters: expected true or false for {key}, found {_short(value)}")
+        raise BadRequestError(f"parameters: expected true or false for {key}, found {short(value)}")
     return value
 
 
@@ -213,7 +213,7 @@ def _object(message: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise BadRequestError(f"{key}: expected an object, found {_short(value)}")
+        raise BadRequestError(f"{key}: expected an object, found {short(value)}")
     return value
 
 
@@ -222,8 +222,3 @@ def _to_bytes(array: Array, spec: TensorSpec) -> bytes:
         return array.astype(spec.dtype, copy=False).tobytes()
     texts = [text.encode() for text in array.ravel().tolist()]
     return b"".join(struct.pack("<I", len(text)) + text for text in texts)
-
-
-def _short(value: Any) -> str:
-    text = ascii(value)
-    return text if len(text) <= 60 else text[:57] + "..."

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, final
 
 from lcml_serving.batching import Batcher, BatchReport
-from lcml_serving.errors import ConflictError, ModelError, NotFoundError, SettingsError
+from lcml_serving.errors import ConflictError, ModelError, NotFoundError, SettingsError, short
 from lcml_serving.logs import log
 from lcml_serving.metrics import Metrics
 from lcml_serving.models import CONTRIBUTIONS, OnnxModel, load_model, sidecar_path
@@ -87,18 +87,20 @@ class Repository:
             self._metrics.reloads.labels(name, "loaded").inc(len(versions))
         default = self._settings.default_model
         if default and default not in self._table:
-            raise SettingsError(f"--default-model {default} is not served; expected one of {', '.join(self._table)}")
+            raise SettingsError(
+                f"--default-model {short(default)} is not served; expected one of {', '.join(self._table)}"
+            )
 
     def get(self, name: str, version: str | None = None) -> Served:
         """The model to ask. Raises NotFoundError."""
         versions = self._table.get(name)
         if versions is None:
-            raise NotFoundError(f"model {name!r} is not served; GET /v2/repository/index lists what is")
+            raise NotFoundError(f"model {short(name)} is not served; GET /v2/repository/index lists what is")
         if version is None:
             return versions[max(versions, key=int)]
         if version not in versions:
             raise NotFoundError(
-                f"model {name!r} has no version {version!r}; it has {', '.join(sorted(versions, key=int))}"
+                f"model {short(name)} has no version {short(version)}; it has {', '.join(sorted(versions, key=int))}"
             )
         return versions[version]
 
@@ -146,7 +148,7 @@ class Repository:
                     await self._reload_one(each, found.get(each, {}), force=False)
                 return
             if name not in found and name not in self._table:
-                raise NotFoundError(f"model {name!r} is neither served nor in the repository")
+                raise NotFoundError(f"model {short(name)} is neither served nor in the repository")
             if reasons := await self._reload_one(name, found.get(name, {}), force=True):
                 raise ConflictError(f"model {name!r} was not loaded, the versions loaded before stay: {reasons[0]}")
 
