@@ -30,7 +30,7 @@ def tracking_uri(given: str | None = None) -> str:
 
 
 def experiment_name(given: str | None = None, default: str = DEFAULT_EXPERIMENT) -> str:
-    """The name or id of the experiment: `given`, else MLFLOW_EXPERIMENT_NAME, else MLFLOW_EXPERIMENT_ID, else `default`."""
+    """The experiment's name or id: `given`, else MLFLOW_EXPERIMENT_NAME, else MLFLOW_EXPERIMENT_ID, else `default`."""
     return given or next(filter(None, map(os.environ.get, _EXPERIMENT_VARIABLES)), default)
 
 

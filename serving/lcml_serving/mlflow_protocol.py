@@ -1,7 +1,7 @@
 """MLflow's scoring protocol: what `mlflow models serve` takes on /invocations, and its answers.
 
-CSV, `dataframe_split` and `dataframe_records` are tables, `inputs` and `instances` arrays. All are answered with a list per
-output, {"predictions": {"label": [...], "probabilities": [[...], ...]}}, as MLflow's own server answers for an ONNX
+CSV, `dataframe_split` and `dataframe_records` are tables, `inputs` and `instances` arrays. All are answered with a list
+per output, {"predictions": {"label": [...], "probabilities": [[...], ...]}}, as MLflow's own server answers for an ONNX
 model whose signature is a tensor.
 """
 
@@ -25,7 +25,8 @@ def parse_invocation(body: bytes, content_type: str, model: Signature, max_rows:
     """The features of a scoring request, in the dtype of the model's input.
 
     A table whose columns are the model's feature names may have them in any order, as may one whose columns are
-    numbered from 0; else a model without feature names takes the columns as they come. Raises UnsupportedMediaTypeError, BadRequestError and UnprocessableError.
+    numbered from 0; else a model without feature names takes the columns as they come. Raises
+    UnsupportedMediaTypeError, BadRequestError and UnprocessableError.
     """
     media_type, _, parameters = content_type.partition(";")
     media_type = media_type.strip().lower()
