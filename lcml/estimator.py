@@ -45,8 +45,10 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
     others: `LearnSettings`.
 
     After fit: classes_, n_features_in_, feature_names_in_ (for a data frame), and `model_`, a `LogisticCircuit` over
-    the classes as whole numbers or text. Example weights count in fitting and in choosing splits; examples of weight 0
-    are left out. They do not stand for repeated examples: what is set aside for validation is drawn without them.
+    the classes as whole numbers or text. Example weights count wherever an example does, in the vtree, fitting, choosing
+    splits (and `minimum_support`) and in validation: one of weight 2 is one that is there twice, of weight 0 one that is
+    not there. Only what is set aside for validation is drawn without them: with valid_fraction=0, weights and repeated
+    examples give the same model.
     """
 
     def __init__(
@@ -179,7 +181,10 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
             of_rows = None if of_rows is None else np.tile(of_rows, augmentation.copies + 1)
             return dataclasses.replace(train, weights=of_rows)
 
-        train, valid = to_learn_from(rest), EncodedSet(encoder.encode(features[aside]), codes[aside])
+        valid_weights = None if weights is None else weights[aside]
+        train, valid = to_learn_from(rest), EncodedSet(encoder.encode(features[aside]), codes[aside], valid_weights)
+        if rest is aside:  # no draw stands between weights and repeated examples: they are the same, to the bit
+            train, valid = train.merged(), valid.merged()
         views = [parse_view(text) for text in self.view or ("whole",)]
         places = choose_places(views, encoder, shape, partial(self._choose_vtree, encoded_shape(encoder, shape), train))
         learner = Learner(places, train, valid, len(self.classes_), settings, backend)
