@@ -45,10 +45,9 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
     others: `LearnSettings`.
 
     After fit: classes_, n_features_in_, feature_names_in_ (for a data frame), and `model_`, a `LogisticCircuit` over
-    the classes as whole numbers or text. Example weights count wherever an example does, in the vtree, fitting, choosing
-    splits (and `minimum_support`) and in validation: one of weight 2 is one that is there twice, of weight 0 one that is
-    not there. Only what is set aside for validation is drawn without them: with valid_fraction=0, weights and repeated
-    examples give the same model.
+    the classes as whole numbers or text. An example of weight 2 counts as one that is there twice, in the vtree, in
+    fitting, in choosing splits (and `minimum_support`) and in validation; one of weight 0 is left out. Only what is set
+    aside for validation is drawn without weights: with valid_fraction=0, they give the model of repeated examples.
     """
 
     def __init__(

@@ -171,9 +171,9 @@ def from_mutual_information(
 
     data (n_examples, n_variables) in [0, 1]: row i makes X_v true with probability data[i, v], independently. The
     mutual information of two variables comes from their expected joint counts, smoothed by `alpha`; with `labels`
-    (n_examples,) it is that given the class, which also sees variables that only together tell the class (XOR); examples
-    count as often as `weights` (n_examples,) say. That of two blocks is the mean over their pairs. Greedy matching at
-    every level, so the tree's height is ceil(log2 n).
+    (n_examples,) it is that given the class, which also sees variables that only together tell the class (XOR).
+    Examples count as often as `weights` (n_examples,) say. That of two blocks is the mean over their pairs. Greedy
+    matching at every level, so the tree's height is ceil(log2 n).
     Source: the bottom-up method of Liang, Bekker & Van den Broeck, UAI 2017, section 4.1.
     """
     values = np.asarray(data, dtype=np.float64)

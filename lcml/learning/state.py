@@ -31,7 +31,7 @@ class EncodedSet:
         if len(place) == len(which):
             return self
         first = np.unique(which, return_index=True)[1]
-        return EncodedSet(rows[first], self.labels[first], np.bincount(which, weights))
+        return EncodedSet(rows[first], self.labels[first], np.bincount(which, weights).astype(np.float64))
 
 
 @dataclass(frozen=True, eq=False)
