@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lcml.arrays import FloatArray
-from lcml.backend import NumpyBackend
+from lcml.backend import get_backend
 from lcml.circuits.circuit import Circuit
 from lcml.circuits.views import WindowView
 from lcml.explain.names import variable_names
@@ -111,7 +111,7 @@ def contributions(model: LogisticCircuit, x: ArrayLike) -> FloatArray:
 def feature_values(model: LogisticCircuit, x: ArrayLike) -> FloatArray:
     """(n_examples, n_features) every feature, in float64: flows, pooled where the part's view has windows."""
     encoded = model.encoder.encode(np.asarray(x)).astype(np.float64)
-    backend = NumpyBackend()
+    backend = get_backend("numpy")
     maps = (FeatureMap(part.view, part.circuit, part.flows, backend) for part in model.parts if part.n_features)
     return np.concatenate([np.zeros((len(encoded), 0)), *(one.values(encoded).T for one in maps)], axis=1)
 

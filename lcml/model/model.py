@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lcml.arrays import FloatArray
-from lcml.backend import Array, Backend, NumpyBackend, Precision
+from lcml.backend import Array, Backend, Precision, get_backend
 from lcml.circuits.circuit import Circuit
 from lcml.circuits.parts import Part
 from lcml.circuits.views import IdentityView
@@ -148,7 +148,7 @@ class LogisticCircuit:
 
         Raises DataError for a wrong width, NaN or infinity, ContradictionError where Pr(root) = 0.
         """
-        backend = backend or NumpyBackend()
+        backend = backend or get_backend("numpy")
         dtype = np.dtype(precision)
         terms = self._compiled(backend, dtype)
         inputs = encoded(self.encoder, x)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from lcml.backend import Array, Backend, FeaturePrecision, evaluation_precision
 from lcml.circuits.parts import GrownPart, Part
 from lcml.inputs.rows import Matrix
-from lcml.passes.feature_map import LEVELS, FeatureMap
+from lcml.passes.feature_map import FIXED16_SCALE, FeatureMap
 from lcml.passes.flows import check_probabilities
 
 _Out = TypeVar("_Out")
@@ -71,7 +71,7 @@ class Chunk:
 
     def _floats(self, block: slice) -> Array:
         rows = self._rows[block, :]
-        return self._backend.widen(rows, 1 / LEVELS) if self._fixed else rows
+        return self._backend.widen(rows, 1 / FIXED16_SCALE) if self._fixed else rows
 
 
 class FeatureStore:

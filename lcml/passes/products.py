@@ -5,7 +5,7 @@ element is its gate's flow times the literals that the element implies and its g
 sum of the flows of the elements that lead to it, 1 at the root.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +17,8 @@ NO_PAIRS = np.empty((2, 0), dtype=np.int64)
 """(2, n_pairs) elements and variables: none."""
 
 
-@dataclass(frozen=True, eq=False)
-class ProductProgram:
-    """What must be computed for some features of a product circuit, gates from the root down.
+class ProductProgram(NamedTuple):
+    """What must be computed for some features of a product circuit, gates from the root down; as kernels take it.
 
     Gate g sums the slots wires[wire_start[g]:wire_start[g+1]] and feeds the slots slot_start[g]:slot_start[g+1], one
     per element needed; slot s multiplies its gate's flow by the literals factors[factor_start[s]:factor_start[s+1]].

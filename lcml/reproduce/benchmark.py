@@ -72,7 +72,7 @@ def element_evaluations(model: LogisticCircuit) -> int:
 
 def available_backends() -> list[Backend]:
     """Every backend that works here, the reference first, and the baseline."""
-    found: list[Backend] = [NumpyBackend(), SparseBackend()]
+    found: list[Backend] = [get_backend("numpy"), SparseBackend()]
     with suppress(MissingDependencyError):
         found.append(get_backend("numba"))
     if cuda_is_available():

@@ -18,7 +18,7 @@ from lcml.circuits.views import IdentityView, View, WindowView, window_vtree
 from lcml.circuits.vtree import Vtree
 from lcml.errors import DataError
 from lcml.learning.selection import apply_to_parts
-from lcml.passes.feature_map import LEVELS, FeatureMap
+from lcml.passes.feature_map import FIXED16_SCALE, FeatureMap
 from lcml.passes.feature_store import FeatureStore
 
 from ..strict import StrictBackend
@@ -109,7 +109,7 @@ def test_parts_grow_side_by_side(backend: Backend, precision: FeaturePrecision) 
         parts = tuple(part.part for part in after)
     assert store.is_kept
     expected = np.concatenate([by_hand(part, q) for part in parts])
-    tolerance = {"fixed16": 0.5 / LEVELS + 1e-6, "float32": 1e-6, "float64": 1e-12}[precision]
+    tolerance = {"fixed16": 0.5 / FIXED16_SCALE + 1e-6, "float32": 1e-6, "float64": 1e-12}[precision]
     np.testing.assert_allclose(read(store), expected, rtol=0, atol=tolerance)
 
 
@@ -119,7 +119,7 @@ def test_a_feature_that_rounding_puts_above_one_is_kept_as_one(backend: Backend)
     out = np.zeros((1, 1), dtype=np.uint16)
     feature = FeatureMap(IdentityView(2), circuit, np.array([circuit.n_literals]), backend)  # X0 and X1
     feature.write(np.full((1, 2), 1.0001, dtype=np.float32), out, np.array([0]), fixed=True)
-    assert out.tolist() == [[LEVELS]]
+    assert out.tolist() == [[FIXED16_SCALE]]
 
 
 def test_products_with_kept_features() -> None:
