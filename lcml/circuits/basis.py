@@ -34,17 +34,18 @@ def push_weights(
     literal_weights (..., 2 n_variables), if any, are pushed too; dropped (n_or_gates,): the element of every or gate
     whose weight is pushed to the elements above the gate.
     """
-    n_literals = circuit.n_literals
+    n_literals, elem_or = circuit.n_literals, circuit.elem_or
     pushed = np.zeros((*element_weights.shape[:-1], circuit.n_nodes))
     if literal_weights is not None:
         pushed[..., :n_literals] = literal_weights
     result = np.empty_like(element_weights)
     for first, stop in circuit.levels():
-        span = slice(int(circuit.or_start[first]), int(circuit.or_start[stop]))
+        span = slice(circuit.or_start[first], circuit.or_start[stop])
         prime, sub = circuit.elem_prime[span], circuit.elem_sub[span]
-        weight = element_weights[..., span] + pushed[..., prime] + pushed[..., sub]
-        pushed[..., n_literals + first : n_literals + stop] = weight[..., dropped[first:stop] - span.start]
-        result[..., span] = weight - pushed[..., n_literals + circuit.elem_or[span]]
+        weight = element_weights[..., span] + pushed.take(prime, -1) + pushed.take(sub, -1)
+        up = weight.take(dropped[first:stop] - span.start, -1)
+        pushed[..., n_literals + first : n_literals + stop] = up
+        np.subtract(weight, up.take(elem_or[span] - first, -1), out=result[..., span])
     return result, pushed[..., -1] if circuit.n_or_gates else pushed[..., 1]
 
 
@@ -62,8 +63,7 @@ class Lift:
         self._circuit, self._dropped = circuit, dropped
         self.n_weights = circuit.n_elements + (circuit.n_literals if literals else 0)
         self._first = circuit.n_literals if literals else 0
-        self._kept = np.ones(circuit.n_elements, dtype=bool)
-        self._kept[dropped] = False
+        self._independent = np.delete(np.arange(circuit.n_elements), dropped)
         element = np.tile(np.arange(circuit.n_elements), 2)
         child = np.concatenate([circuit.elem_prime, circuit.elem_sub])
         ones = np.ones(len(child))
@@ -79,7 +79,7 @@ class Lift:
         """Weights (..., n_independent) of the independent elements, and what the bias gains (...,)."""
         literals = weights[..., : self._first] if self._first else None
         elements, gain = push_weights(self._circuit, weights[..., self._first :], literals, self._dropped)
-        return elements[..., self._kept], gain
+        return elements.take(self._independent, -1), gain
 
     def raise_(self, sums: FloatArray, total: FloatArray) -> FloatArray:
         """Sums (..., n_weights) over the flows of all literals and elements.
@@ -88,7 +88,7 @@ class Lift:
         """
         lead = sums.shape[:-1]
         flow = np.zeros((self._circuit.n_elements, int(np.prod(lead))))
-        flow[self._kept] = sums.reshape(-1, sums.shape[-1]).T
+        flow[self._independent] = sums.reshape(-1, sums.shape[-1]).T
         for gates, leads_to, offsets in self._levels:
             of_gate = leads_to @ flow
             if gates.stop == self._circuit.n_or_gates:

@@ -15,6 +15,7 @@ from lcml.cli.common import (
     peak_memory_mb,
     print_json,
     print_table,
+    open_backend,
 )
 
 if TYPE_CHECKING:
@@ -42,14 +43,13 @@ def evaluate(
     backend: BackendOption = "auto",
 ) -> None:
     """Measure a model: accuracy, macro F1 and log-loss on the test examples of a set, or on a whole file."""
-    from lcml.backend import get_backend
     from lcml.cli.inputs import read_examples
     from lcml.formats import load_model
     from lcml.model.head import predicted_codes
     from lcml.model.metrics import confusion_matrix, quality
 
     started = monotonic()
-    device = get_backend(backend)
+    device = open_backend(backend)
     loaded = load_model(model)
     examples = read_examples(loaded, data, target=target, data_dir=data_dir, split=split)
     logits = loaded.logits(examples.features, device)

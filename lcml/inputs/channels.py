@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lcml.errors import FormatError, SettingsError
 from lcml.inputs.encoders import Encoder, PlainEncoder, encoder_from_arrays
-from lcml.inputs.rows import check_features
+from lcml.inputs.rows import Matrix, check_features
 
 RADIUS = 2
 """A stencil reads pixels up to this far to every side."""
@@ -123,7 +123,7 @@ class ChannelEncoder:
         """Probabilities per example."""
         return self.n_features * len(self.channels)
 
-    def encode(self, x: ArrayLike) -> NDArray[np.float32]:
+    def encode(self, x: ArrayLike | Matrix) -> NDArray[np.float32]:
         """Probabilities (n, n_outputs), float32, C-contiguous, of raw features (n, n_features), in `output_shape`.
 
         Raises DataError as `check_features`.

@@ -52,7 +52,7 @@ class ScaleEncoder:
         """Probabilities per example: one per feature."""
         return self.n_features
 
-    def encode(self, x: ArrayLike) -> NDArray[np.float32]:
+    def encode(self, x: ArrayLike | Matrix) -> NDArray[np.float32]:
         """Probabilities (n, d), float32, C-contiguous, of raw features (n, d); DataError as `check_features`."""
         raw = check_features(x, self.n_features)
         q = np.empty(raw.shape, np.float32)
@@ -86,7 +86,7 @@ class BooleanEncoder:
         """Probabilities per example: one per feature."""
         return self.n_features
 
-    def encode(self, x: ArrayLike) -> NDArray[np.float32]:
+    def encode(self, x: ArrayLike | Matrix) -> NDArray[np.float32]:
         """0 or 1 (n, d), float32, C-contiguous, of raw features (n, d); DataError as `check_features`."""
         raw = check_features(x, self.n_features)
         q = np.empty(raw.shape, np.float32)
@@ -124,14 +124,14 @@ class EncodedRows:
         return self.encoder.encode(self.rows[rows])
 
 
-def encoded(encoder: Encoder, x: Matrix) -> NDArray[np.float32] | EncodedRows:
+def encoded(encoder: Encoder, x: ArrayLike | Matrix) -> NDArray[np.float32] | EncodedRows:
     """Raw features as probabilities: an array of them, or of rows in a file a view that encodes what is read."""
     return EncodedRows(x, encoder) if isinstance(x, Rows) else encoder.encode(np.asarray(x))
 
 
 def fit_encoder(
     kind: EncoderKind,
-    x: Matrix,
+    x: ArrayLike | Matrix,
     divisor: float | None = None,
     *,
     shared: int = 0,

@@ -80,7 +80,7 @@ class Objective:
 
         share = 1.0 if chunks is None else self.features.share(chunks)
         loss, by_row, by_bias = (self._host(total) / share for total in self.features.sum(statistics, chunks))
-        gradient = self.layout.raise_(by_row[:, self.features.rows], by_bias) + self.l2 * parameters.weights
+        gradient = self.layout.raise_(by_row[:, self.features.row_of], by_bias) + self.l2 * parameters.weights
         penalty = 0.5 * self.l2 * np.sum(parameters.weights**2, axis=1)
         return loss + (penalty.sum() if self.link == "softmax" else penalty), Parameters(gradient, by_bias)
 
@@ -97,7 +97,7 @@ class Objective:
             return chunk.correlation(curvature), xp.sum(curvature, axis=1)
 
         by_row, by_bias = (self._host(total) for total in self.features.sum(statistics))
-        return Parameters(self.layout.raise_(by_row[:, self.features.rows], by_bias) + self.l2, by_bias)
+        return Parameters(self.layout.raise_(by_row[:, self.features.row_of], by_bias) + self.l2, by_bias)
 
     def residual(self, logits: Array, examples: slice) -> Array:
         """w_i (p_ik - t_ik) / W, the derivative of the loss by the logits, (n_sets, n_examples of the chunk)."""
@@ -134,7 +134,7 @@ class Objective:
         backend, dtype = self.features.backend, self.features.dtype
         lowered = self.layout.lower(parameters)
         weights = np.zeros((self.n_sets, self.features.n_rows), dtype=dtype)
-        weights[:, self.features.rows] = lowered.weights
+        weights[:, self.features.row_of] = lowered.weights
         return backend.asarray(weights), backend.asarray(lowered.bias[:, None], dtype=dtype)
 
     def _host(self, values: Array) -> FloatArray:

@@ -143,7 +143,7 @@ def _sample(objective: Objective, start: Parameters, total: FloatArray) -> tuple
         h = np.asarray(backend.to_host(curvature), dtype=np.float64)
         chosen, weight = _draw(np.sum(h / total[:, None], axis=0), math.ceil(n_wanted / n_chunks))
         by_row = np.asarray(backend.to_host(chunk.of(chosen).values()), dtype=np.float64)
-        rows = objective.layout.raise_(by_row[features.rows].T, np.ones(len(chosen)))
+        rows = objective.layout.raise_(by_row[features.row_of].T, np.ones(len(chosen)))
         return rows.astype(features.dtype), h[:, chosen] * weight
 
     parts = list(features.map(of_chunk, which))

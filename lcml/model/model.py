@@ -143,7 +143,9 @@ class LogisticCircuit:
         n_literals = self.circuit.n_literals
         return self.flat_weights[:, :n_literals] if self.parts[0].weighted[:n_literals].any() else None
 
-    def logits(self, x: Matrix, backend: Backend | None = None, precision: Precision = "float32") -> FloatArray:
+    def logits(
+        self, x: ArrayLike | Matrix, backend: Backend | None = None, precision: Precision = "float32"
+    ) -> FloatArray:
         """(n_examples, n_sets) logits of raw examples (n_examples, n_features), an array or rows in a file.
 
         Raises DataError for a wrong width, NaN or infinity, ContradictionError where Pr(root) = 0.
@@ -166,12 +168,14 @@ class LogisticCircuit:
         return np.concatenate(parts).astype(np.float64) + self.bias
 
     def predict_proba(
-        self, x: ArrayLike, backend: Backend | None = None, precision: Precision = "float32"
+        self, x: ArrayLike | Matrix, backend: Backend | None = None, precision: Precision = "float32"
     ) -> FloatArray:
         """(n_examples, n_classes) probabilities; rows sum to 1."""
         return probabilities(self.logits(x, backend, precision), self.link)
 
-    def predict(self, x: ArrayLike, backend: Backend | None = None, precision: Precision = "float32") -> NDArray[Any]:
+    def predict(
+        self, x: ArrayLike | Matrix, backend: Backend | None = None, precision: Precision = "float32"
+    ) -> NDArray[Any]:
         """(n_examples,) the most probable class of every example."""
         return np.asarray(self.classes)[predicted_codes(self.logits(x, backend, precision))]
 

@@ -17,6 +17,7 @@ from lcml.backend import Array, Backend, NumpyBackend, cuda_is_available, get_ba
 from lcml.errors import MissingDependencyError
 from lcml.inputs.channels import ChannelEncoder
 from lcml.inputs.encoders import BooleanEncoder, Encoder, encoded
+from lcml.inputs.rows import Matrix
 from lcml.model.model import LogisticCircuit
 from lcml.passes.feature_map import FeatureMap
 
@@ -94,7 +95,7 @@ def random_inputs(encoder: Encoder, n_examples: int, seed: int) -> NDArray[np.fl
 
 def measure(
     model: LogisticCircuit,
-    inputs: NDArray[np.generic],
+    inputs: Matrix,
     backends: Sequence[Backend],
     batch_sizes: Sequence[int] = BATCH_SIZES,
     rounds: int = ROUNDS,

@@ -137,9 +137,9 @@ def test_kept_features_grow(backend: Any, precision: FeaturePrecision) -> None:
         np.concatenate([store.backend.to_host(values) for values in store.map(lambda _, chunk: chunk.values())], axis=1)
         for store in stores
     )
-    assert stores[0].is_kept
+    assert stores[0].is_in_memory
     tolerance = {"fixed16": 1.1 / FIXED16_SCALE, "float32": 1e-6, "float64": 1e-12}[precision]
-    np.testing.assert_allclose(found[stores[0].rows], expected[stores[1].rows], atol=tolerance)
+    np.testing.assert_allclose(found[stores[0].row_of], expected[stores[1].row_of], atol=tolerance)
 
 
 def test_learns_what_numpy_learns(backend: Any) -> None:
