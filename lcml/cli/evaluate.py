@@ -12,10 +12,10 @@ from lcml.cli.common import (
     JsonOption,
     ModelArgument,
     TargetOption,
+    open_backend,
     peak_memory_mb,
     print_json,
     print_table,
-    open_backend,
 )
 
 if TYPE_CHECKING:

@@ -79,7 +79,8 @@ class FeatureStore:
     """Features of `parts` for encoded examples (n_examples, n_inputs), by chunks.
 
     row_of (n_features,): the row of a chunk that each feature has. budget: bytes that kept features may take (default:
-    the backend's); most_features: the most that the parts may grow to, None if unknown. Raises DataError where the examples are not in [0, 1] or of the wrong width.
+    the backend's); most_features: the most that the parts may grow to, None if unknown. Raises DataError where the
+    examples are not in [0, 1] or of the wrong width.
     """
 
     def __init__(

@@ -67,7 +67,7 @@ def test_a_slow_backend_is_told_of_where_somebody_asks(
         raise MissingDependencyError("numba", "fast", "the numba backend")
 
     monkeypatch.setattr("lcml.backend._made", {})
-    monkeypatch.setitem(lcml.backend._BACKENDS, "numba", missing)  # type: ignore[arg-type]
+    monkeypatch.setitem(lcml.backend._BACKENDS, "numba", missing)
     monkeypatch.setattr("lcml.backend.cuda_is_available", lambda: False)
     assert type(get_backend("auto")) is NumpyBackend
     assert capsys.readouterr() == ("", "")
@@ -124,13 +124,15 @@ def test_blas_is_limited_until_the_last_has_left(two_blas_threads: None) -> None
 
 def test_threads_that_fit_and_predict_at_once_get_what_one_gets(two_blas_threads: None) -> None:
     def fit() -> LogisticCircuitClassifier:
-        model = LogisticCircuitClassifier(rounds=1, backend="numpy", round_iterations=3, l2_path=(), refit=False)
+        model = LogisticCircuitClassifier(
+            rounds=1, backend="numpy", round_iterations=3, final_iterations=3, refit=False
+        )
         return model.fit(X[:800], Y[:800])  # two chunks
 
     alone = fit()
-    tasks = [lambda: fit().model_.weights, lambda: alone.predict_proba(X)] * 2
+    tasks: list[Callable[[], Any]] = [lambda: fit().model_.weights, lambda: alone.predict_proba(X)] * 2
     expected = [alone.model_.weights, alone.predict_proba(X)] * 2
-    for found, right in zip(together(lambda number: tasks[number](), 4), expected, strict=True):
+    for found, right in zip(together(lambda number: tasks[number](), len(tasks)), expected, strict=True):
         assert np.array_equal(found, right)
     assert blas_threads() == {2}
 
@@ -152,10 +154,13 @@ def test_a_forked_process_has_a_pool_of_its_own(shared: None, two_blas_threads: 
 
 
 def test_learning_from_and_predicting_one_chunk_starts_no_thread() -> None:
-    code = (
-        "import threading; from sklearn.datasets import load_breast_cancer; from lcml import *\n"
-        "X, y = load_breast_cancer(return_X_y=True); c = LogisticCircuitClassifier(rounds=2).fit(X[:400], y[:400]); c.predict(X[:400])\n"
-        "print(threading.active_count())"
-    )
+    code = """
+import threading
+from sklearn.datasets import load_breast_cancer
+from lcml import LogisticCircuitClassifier
+X, y = (values[:400] for values in load_breast_cancer(return_X_y=True))
+LogisticCircuitClassifier(rounds=1, round_iterations=5, final_iterations=5).fit(X, y).predict(X)
+print(threading.active_count())
+"""
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ)
     assert found.stdout == "1\n"
