@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from lcml.backend import Backend, NumpyBackend, get_backend
+from lcml.backend import get_backend
 from lcml.errors import MissingDependencyError, OutputError
 from lcml.model.head import predicted_codes
 from lcml.model.model import LogisticCircuit
@@ -118,7 +118,7 @@ def _as_input(values: NDArray[np.float64], input_type: str) -> NDArray[Any]:
 
 def _reference_logits(model: LogisticCircuit, features: NDArray[Any]) -> NDArray[np.float64]:
     """lcml's logits in double precision, a few examples at a time; by its kernels where windows make numpy slow."""
-    backend: Backend = NumpyBackend()
+    backend = get_backend("numpy")
     if any(part.view.n_positions > 1 for part in model.parts):
         with suppress(MissingDependencyError):
             backend = get_backend("numba")

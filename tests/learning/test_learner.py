@@ -305,7 +305,7 @@ def test_digits_reach_98_percent_of_the_test_set_over_five_seeds() -> None:
 def test_data_on_disk_are_streamed(tmp_path: Path) -> None:
     # features are not kept, examples are read from a memory-mapped file chunk by chunk: the same model as from memory
     settings = dataclasses.replace(SETTINGS, solver="minibatch", memory_budget=0, rounds=2)
-    np.save(tmp_path / "values.npy", TRAIN.values)
+    np.save(tmp_path / "values.npy", TRAIN.values[:])
     on_disk = EncodedSet(np.load(tmp_path / "values.npy", mmap_mode="r"), TRAIN.labels)
     streamed = Learner(whole(vtrees.grid(3, 3)), on_disk, VALID, 3, settings, NUMPY)
     assert_same(finished(streamed), finished(learner(settings)))
