@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse
 from scipy.special import expit
 from sklearn.metrics import log_loss
 
@@ -18,6 +19,8 @@ from lcml.circuits.vtree import Vtree
 from lcml.data import load_splits
 from lcml.errors import DataError, SettingsError
 from lcml.inputs.encoders import fit_encoder
+from lcml.inputs.encoding import EncodedRows
+from lcml.inputs.rows import Rows, SparseMatrix, all_rows
 from lcml.learning.learner import Learner
 from lcml.learning.objective import Objective
 from lcml.learning.scoring import Criterion, race_splits
@@ -199,6 +202,17 @@ def test_equal_examples_merge_into_their_weight() -> None:
     np.testing.assert_array_equal(found.weights, [5, 18, 8])
     np.testing.assert_array_equal(EncodedSet(values, labels).merged().weights, [2, 2, 1])
     assert TRAIN.merged() is TRAIN
+
+
+def test_rows_that_are_read_when_asked_for_stay_so_when_merged() -> None:
+    """A sparse matrix of which only the rows left are read again, through the encoder."""
+    raw = scipy.sparse.csr_array(np.array([[4.0, 0], [0, 2], [4, 0]]))
+    rows = EncodedRows(all_rows(SparseMatrix(raw)), fit_encoder("divide", raw.toarray(), divisor=8))
+    found = EncodedSet(rows, np.zeros(3, dtype=np.int64)).merged()
+    assert isinstance(found.values, EncodedRows)
+    assert isinstance(found.values.rows, Rows)
+    np.testing.assert_array_equal(found.values[:], [[0.5, 0], [0, 0.25]])
+    np.testing.assert_array_equal(found.weights, [2, 1])
 
 
 @pytest.mark.parametrize("missing", [0, 1])
