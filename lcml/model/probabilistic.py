@@ -7,7 +7,7 @@ one or gate sum to 1), an example's joint probability is pi_k times the theta_ek
 
 So the posterior is a logistic circuit: its weights are the logs of the parameters under the softmax, and for two
 classes under the sigmoid the log ratios log theta_e1 / theta_e0, with the bias log pi_1 / pi_0.
-Source: Liang & Van den Broeck, AAAI 2019, section 7 and Fig. 5. It holds for Boolean examples.
+Source: Liang & Van den Broeck, AAAI 2019, section 6, Proposition 6 and Fig. 5. It holds for Boolean examples.
 """
 
 import numpy as np

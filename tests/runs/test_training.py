@@ -317,7 +317,7 @@ def test_what_cannot_work_is_refused_before_anything_is_written(
         ({"divisor": 255.0}, "divisor: belongs to the encoder divide"),
         ({"encoder": "divide"}, "divisor: belongs to the encoder divide"),
         ({"vtree": "balanced", "vtree_offset": [1, 1]}, "vtree_offset belongs to the vtree grid"),
-        ({"vtree_offset": [-1, 0]}, "vtree_offset: expected rows and columns of at least 0"),
+        ({"vtree_offset": [-1, 0]}, "vtree_offset: expected a list of 2, each a whole number of at least 0"),
         ({"no_tracking": True, "experiment": "a"}, "no_tracking and experiment contradict each other"),
         ({"growth": -1.0}, "growth: expected a finite number of at least"),
     ],
