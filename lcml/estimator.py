@@ -51,8 +51,9 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         best_round_             the rounds of splits of the model kept
         feature_importances_    (n_features_in_,), see `lcml.explain.importance`; 128 training examples are kept for it
 
-    Example weights count in fitting and in choosing splits; examples of weight 0 are left out. They do not stand for
-    repeated examples: what is set aside for validation is drawn without them.
+    An example of weight 2 counts as one that is there twice, in the vtree, in fitting, in choosing splits (and
+    `minimum_support`) and in validation; one of weight 0 is left out. Only what is set aside for validation is drawn
+    without weights: with valid_fraction=0, they give the model of repeated examples.
     """
 
     @takes(Parameters)
@@ -164,8 +165,12 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
             of_rows = None if of_rows is None else np.tile(of_rows, augmentation.copies + 1)
             return dataclasses.replace(train, weights=of_rows)
 
-        train, choosing = to_learn_from(rest), eval_examples or examples.select(aside)
-        valid = EncodedSet(encoded(encoder, choosing.features), choosing.labels)
+        choosing = eval_examples or examples.select(aside)
+        valid_weights = None if weights is None or eval_examples is not None else weights[aside]
+        train = to_learn_from(rest)
+        valid = EncodedSet(encoded(encoder, choosing.features), choosing.labels, valid_weights)
+        if rest is aside:  # no draw stands between weights and repeated examples: they are the same, to the bit
+            train, valid = train.merged(), valid.merged()
         views = [parse_view(text) for text in chosen.view or ("whole",)]
         whole = partial(_choose_vtree, chosen.vtree, encoded_shape(encoder, shape), train, settings.seed)
         places = choose_places(views, encoder, shape, whole)
