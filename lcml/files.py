@@ -2,12 +2,44 @@
 
 import contextlib
 import os
+import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import IO, BinaryIO, cast
 
 from lcml.errors import OutputError
+
+_UNFINISHED = ".lcml-tmp"
+_UNFINISHED_SECONDS = 60.0  # a file in the making is not locked in its first moment
+
+if sys.platform == "win32":
+    import msvcrt
+
+    _FAR = 1 << 30
+
+    def try_lock(file: IO[bytes]) -> bool:
+        """Take the lock on `file` if it is free; closing the file frees it."""
+        place = file.tell()
+        file.seek(_FAR)  # what is locked here nobody else can read
+        try:
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        finally:
+            file.seek(place)
+        return True
+else:
+    import fcntl
+
+    def try_lock(file: IO[bytes]) -> bool:
+        """Take the lock on `file` if it is free; closing the file frees it."""
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
 
 
 @contextlib.contextmanager
@@ -24,8 +56,12 @@ def atomic_writer(path: str | Path) -> Iterator[BinaryIO]:
     place = Path(os.path.realpath(path))
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=place.parent, prefix=f".{place.name}.", delete=False) as file:
+        with tempfile.NamedTemporaryFile(
+            dir=place.parent, prefix=f".{place.name}.", suffix=_UNFINISHED, delete=False
+        ) as file:
             try:
+                with contextlib.suppress(OSError):  # of a file system without locks
+                    try_lock(cast(IO[bytes], file))  # for as long as this process lives
                 os.chmod(file.name, 0o666 & ~_umask())
                 yield cast(BinaryIO, file)
                 file.flush()
@@ -38,6 +74,14 @@ def atomic_writer(path: str | Path) -> Iterator[BinaryIO]:
         os.replace(file.name, place)
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror or error}; choose another place or free it") from error
+
+
+def remove_unfinished(directory: Path) -> None:
+    """Delete what writers that were killed left in `directory`."""
+    for path in directory.glob(f".*{_UNFINISHED}"):
+        with contextlib.suppress(OSError), path.open("rb") as file:
+            if time.time() - path.stat().st_mtime > _UNFINISHED_SECONDS and try_lock(file):
+                path.unlink()
 
 
 def write_atomically(path: str | Path, content: bytes | str) -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from lcml.errors import MissingDependencyError, OutputError, TrackingError
 from lcml.tracking import DEFAULT_URI, MlflowTracker, NullTracker, Tracker, list_runs
-from lcml.tracking.records import check_artifact_name, clean_name
 from lcml.tracking.address import shown
+from lcml.tracking.records import check_artifact_name, clean_name
 from tests.tracking.stores import (
     DATA,
     PROCESS,
