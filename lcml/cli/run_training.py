@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 from lcml.cli import run_export
-from lcml.cli.common import peak_memory_mb, print_table
+from lcml.cli.common import open_backend, peak_memory_mb, print_table
 from lcml.cli.progress import TrainProgress
 from lcml.cli.resume import resume
 from lcml.cli.run_export import Exported
@@ -32,6 +32,7 @@ def prepare_run(options: Mapping[str, Any], resumed: str | None) -> Prepared:
         run_export.require_exporter()
     if not config.no_tracking:
         _require_tracking(config.tracking_uri or DEFAULT_URI)
+    open_backend(config.backend)
     prepared = prepare(config, checkpoint, path)
     for note in prepared.splits.notes:
         typer.echo(f"lcml: {note}", err=True)

@@ -8,10 +8,10 @@ import os
 import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Protocol
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from lcml.errors import DataError
 
@@ -22,9 +22,38 @@ _GAP_BYTES = 1 << 14
 """Rows nearer to each other than this are read in one go, with what lies between them."""
 
 
-Matrix = Any
-"""An array of rows (n, d), or `Rows`, or what reads like them: it has a shape, a dtype and a length, and a slice or an
-array of row numbers gives an array of those rows."""
+class Matrix(Protocol):
+    """Rows (n, d): an array, `Rows`, or what else gives the rows of a slice or of an array of numbers as an array."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+    def __len__(self) -> int: ...
+    def __getitem__(self, rows: Any, /) -> NDArray[Any]: ...
+
+
+class Readable(Protocol):
+    """A matrix (n, d) that gives chosen rows as an array."""
+
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+
+    def read(self, rows: NDArray[np.int64]) -> NDArray[Any]: ...
+
+
+class SparseMatrix:
+    """A matrix in scipy's CSR format, dense only where it is read."""
+
+    def __init__(self, matrix: Any) -> None:
+        self.shape: tuple[int, int] = matrix.shape
+        self.dtype: np.dtype[Any] = matrix.dtype
+        self._matrix = matrix
+
+    def read(self, rows: NDArray[np.int64]) -> NDArray[Any]:
+        """The rows (n_rows,) as (n_rows, d)."""
+        found: NDArray[Any] = self._matrix[rows].toarray()
+        return found
 
 
 class StoredMatrix:
@@ -73,9 +102,9 @@ class StoredMatrix:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Rows of a matrix in a file, by their numbers `index` (n,); read when asked for."""
+    """Rows of a matrix in a file, or of a sparse one, by their numbers `index` (n,); read when asked for."""
 
-    matrix: StoredMatrix
+    matrix: Readable
     index: NDArray[np.int64]
 
     @property
@@ -93,8 +122,8 @@ class Rows:
         return self.matrix.read(self.index[rows])
 
 
-def all_rows(matrix: StoredMatrix) -> Rows:
-    """Every row of a matrix in a file."""
+def all_rows(matrix: Readable) -> Rows:
+    """Every row of a matrix in a file, or of a sparse one."""
     return Rows(matrix, np.arange(matrix.shape[0]))
 
 
@@ -105,9 +134,9 @@ def select(matrix: Matrix, index: NDArray[np.integer]) -> Matrix:
 
 def join(first: Matrix, second: Matrix) -> Matrix:
     """The rows of both, arrays or rows of one file."""
-    if isinstance(first, Rows):
+    if isinstance(first, Rows) and isinstance(second, Rows):
         return Rows(first.matrix, np.concatenate([first.index, second.index]))
-    return np.concatenate([first, second])
+    return np.concatenate([first[:], second[:]])
 
 
 def chunks(matrix: Matrix) -> Iterator[slice]:
@@ -116,7 +145,9 @@ def chunks(matrix: Matrix) -> Iterator[slice]:
     return (slice(start, start + step) for start in range(0, len(matrix), step))
 
 
-def check_features(x: Matrix, n_features: int | None = None, feature_names: Sequence[str] | None = None) -> Matrix:
+def check_features(
+    x: ArrayLike | Matrix, n_features: int | None = None, feature_names: Sequence[str] | None = None
+) -> Matrix:
     """x as a numeric matrix (n, d) of finite values: rows in a file as they are, else an array, not copied where it is
     one already.
 
