@@ -18,7 +18,7 @@ from lcml_serving.errors import ConflictError, ModelError, NotFoundError, Settin
 from lcml_serving.logs import log
 from lcml_serving.metrics import Metrics
 from lcml_serving.models import CONTRIBUTIONS, OnnxModel, load_model, sidecar_path
-from lcml_serving.settings import MODEL_NAME, Settings
+from lcml_serving.settings import LONGEST, MODEL_NAME, Settings
 
 FILE_VERSION = "1"  # the version under which a single file is served
 
@@ -88,7 +88,7 @@ class Repository:
         default = self._settings.default_model
         if default and default not in self._table:
             raise SettingsError(
-                f"--default-model {short(default)} is not served; expected one of {', '.join(self._table)}"
+                f"--default-model {default[:LONGEST]} is not served; expected one of {', '.join(self._table)}"
             )
 
     def get(self, name: str, version: str | None = None) -> Served:
