@@ -33,9 +33,14 @@ def test_the_umask_of_the_process_is_left_alone(tmp_path: Path, monkeypatch: pyt
 def test_what_fails_leaves_the_old_file_and_nothing_beside_it(tmp_path: Path) -> None:
     place = tmp_path / "model"
     place.write_bytes(b"old")
-    with pytest.raises(KeyError), atomic_writer(place) as file:
-        file.write(b"new")
-        raise KeyError
+
+    def write() -> None:
+        with atomic_writer(place) as file:
+            file.write(b"new")
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        write()
     assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("model", b"old")]
 
 

@@ -13,9 +13,10 @@ from lcml.arrays import FloatArray
 from lcml.backend import evaluation_precision
 from lcml.explain.names import variable_names
 from lcml.formats import save_model
-from lcml.learning.learner import Learner, RoundReport
+from lcml.learning.learner import Learner
 from lcml.learning.selection import ChosenSplit
 from lcml.learning.solver import never
+from lcml.learning.state import RoundReport
 from lcml.model.head import predicted_codes
 from lcml.model.metrics import Quality, confusion_matrix, quality
 from lcml.model.model import LogisticCircuit
@@ -98,12 +99,13 @@ class _Run:
 
     def start(self) -> None:
         """Open the run in the tracking store, the same one again after a resume."""
-        checkpoint = self.prepared.checkpoint
+        prepared, checkpoint = self.prepared, self.prepared.checkpoint
+        backend = prepared.backend
         self.tracker.start(
             checkpoint.run_name,
-            run_params(self.prepared.config),
-            run_tags(self.prepared),
-            dataset_record(self.prepared.splits),
+            run_params(prepared.config),
+            run_tags(prepared.checkpoint_path, prepared.splits.name, backend.name, backend.device),
+            dataset_record(prepared.splits),
             run_id=checkpoint.run_id,
         )
 

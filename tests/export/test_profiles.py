@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from lcml.circuits import vtree as vtrees
 from lcml.circuits.circuit import Circuit, initial_circuit
 from lcml.errors import CircuitError, SettingsError
-from lcml.inputs.encoders import BooleanEncoder, Encoder, ScaleEncoder
+from lcml.inputs.encoders import BooleanEncoder, ScaleEncoder
+from lcml.inputs.encoding import Encoder
 from lcml.model.head import Link
 from lcml.model.model import LogisticCircuit
 from lcml_export import export_model

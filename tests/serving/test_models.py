@@ -100,7 +100,10 @@ def _deep_classes(model: Any) -> None:
 
 @pytest.mark.parametrize(
     ("change", "message"),
-    [(_wide, "expected at most 16777216 features, found 1099511627776"), (_deep_classes, "lcml.classes is not JSON: maximum recursion depth")],
+    [
+        (_wide, "expected at most 16777216 features, found 1099511627776"),
+        (_deep_classes, "lcml.classes is not JSON: maximum recursion depth"),
+    ],
 )
 def test_sizes_and_depths_beyond_reason_are_refused(change: Any, message: str, tmp_path: Path) -> None:
     path = write_model(tmp_path / "iris.onnx")
