@@ -9,7 +9,7 @@ from lcml.cli.common import TrackingUriOption
 TYPER_OPTIONS = {"add_help_option": False, "context_settings": {"ignore_unknown_options": True}}
 """Options that are not ours, --help among them, are the service's."""
 
-_NEEDED = ("onnxruntime", "starlette", "uvicorn")
+_NEEDED = ("onnxruntime", "prometheus_client", "starlette", "uvicorn")
 
 
 def serve(
