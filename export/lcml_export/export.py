@@ -20,7 +20,7 @@ from lcml_export import explanation, head, packaging, profiles
 from lcml_export.compiled import CompiledModel, compile_model
 from lcml_export.encoding import InputType
 from lcml_export.graph import ML_DOMAIN, Graph, onnx_type
-from lcml_export.profiles import Profile
+from lcml_export.profiles import Profile, profile_named
 from lcml_export.verification import Check, verify
 
 MIN_OPSET, DEFAULT_OPSET, MAX_OPSET = 16, 18, 22
@@ -35,7 +35,7 @@ MAX_BATCH_SIZE = 4096
 class ExportReport:
     """What was exported, where to, and what the self-check found (no checks: it was switched off).
 
-    n_features: those that carry weights; n_terms, n_products, n_layers: the compiled programs, 0 in the profile flows.
+    n_features: those that carry weights; n_terms, n_products, n_layers: the compiled programs, 0 without one.
     """
 
     path: Path
@@ -74,7 +74,7 @@ def export_model(
     model: LogisticCircuit,
     path: str | Path,
     *,
-    profile: Profile = "auto",
+    profile: str = "auto",
     input_dtype: InputType = "float32",
     logits: bool = False,
     explain: bool = False,
@@ -95,12 +95,13 @@ def export_model(
     Raises SettingsError for a bad option, CircuitError where the profile cannot serve the circuit, OutputError where
     the self-check fails (nothing is written then) or the files cannot be written.
     """
-    opset = _check_options(model, profile, input_dtype, opset, feature_names)
+    chosen = profile_named(profile)
+    opset = _check_options(model, input_dtype, opset, feature_names)
     place = packaging.place_of(path, name, version)
     names = list(feature_names or (f"x{i}" for i in range(model.encoder.n_features)))
-    compiled = compile_model(model, passes=profile == "flows")
+    compiled = compile_model(model, passes=chosen.passes)
     programs = compiled.programs
-    proto = build(model, compiled, profile, input_dtype, logits=logits, explain=explain, opset=opset)
+    proto = build(model, compiled, chosen, input_dtype, logits=logits, explain=explain, opset=opset)
     metadata = _metadata(model, profile, source_sha256, feature_names)
     helper.set_model_props(proto, metadata)
     onnx.checker.check_model(proto, full_check=True)
@@ -126,7 +127,7 @@ def export_model(
 def build(
     model: LogisticCircuit,
     compiled: CompiledModel,
-    profile: str,
+    profile: Profile,
     input_type: InputType,
     *,
     logits: bool,
@@ -134,8 +135,8 @@ def build(
     opset: int,
 ) -> onnx.ModelProto:
     """The ONNX model, without metadata."""
-    graph = Graph()
-    profiles.logits(graph, model, compiled, profile, input_type)
+    graph = Graph(profile.operators)
+    profiles.logits(graph, model, compiled, profile.layout, input_type)
     codes = head.label(graph, model, "logits")
     head.probabilities(graph, model, "logits")
     label_type = TensorProto.STRING if isinstance(model.classes[0], str) else TensorProto.INT64
@@ -143,10 +144,10 @@ def build(
     if logits:
         outputs.append(("logits", TensorProto.FLOAT, [len(model.bias)]))
     if explain:
-        explanation.contributions(graph, model, codes, input_type, portable=profile == "portable")
+        explanation.contributions(graph, model, codes, input_type)
         outputs.append(("contributions", TensorProto.FLOAT, [model.weights.shape[1] + 1]))
     inputs = [helper.make_tensor_value_info("features", onnx_type(input_type), ["batch", model.encoder.n_features])]
-    if explain and profile != "portable":
+    if explain and profile.operators.control_flow:
         inputs.append(helper.make_tensor_value_info(explanation.SWITCH, TensorProto.BOOL, []))
         graph.initializers.append(helper.make_tensor(explanation.SWITCH, TensorProto.BOOL, [], [True]))
     proto = helper.make_model(
@@ -158,7 +159,7 @@ def build(
             graph.initializers,
             doc_string=_DOCUMENTATION,
         ),
-        opset_imports=_opsets(graph, opset),
+        opset_imports=[helper.make_opsetid("", opset)] + [helper.make_opsetid(ML_DOMAIN, ML_OPSET)] * graph.uses_ml,
         producer_name="lcml",
         producer_version=lcml.__version__,
         doc_string=_DOCUMENTATION,
@@ -173,15 +174,9 @@ the metadata lcml.classes. logits: the weight functions. contributions: what eve
 logit, the bias last."""
 
 
-def _opsets(graph: Graph, opset: int) -> list[onnx.OperatorSetIdProto]:
-    uses_ml = any(domain == ML_DOMAIN for domain in graph.domains())
-    return [helper.make_opsetid("", opset)] + ([helper.make_opsetid(ML_DOMAIN, ML_OPSET)] if uses_ml else [])
-
-
 def _check_options(
-    model: LogisticCircuit, profile: str, input_dtype: str, opset: int | None, feature_names: Sequence[str] | None
+    model: LogisticCircuit, input_dtype: str, opset: int | None, feature_names: Sequence[str] | None
 ) -> int:
-    profiles.check_profile(profile)
     if input_dtype not in get_args(InputType):
         raise SettingsError(f"unknown input type {input_dtype!r}: expected one of {', '.join(get_args(InputType))}")
     if feature_names is not None and len(feature_names) != model.encoder.n_features:

@@ -43,7 +43,9 @@ def export(
     ] = None,
     profile: Annotated[
         str,
-        typer.Option(help="auto, throughput, latency, portable or flows: see docs/export.md.", rich_help_panel=_GRAPH),
+        typer.Option(
+            help="auto, throughput, latency, portable, flows or scatter: see docs/export.md.", rich_help_panel=_GRAPH
+        ),
     ] = "auto",
     input_dtype: Annotated[
         str, typer.Option(help="Type of the features: float32, uint8 or float64.", rich_help_panel=_GRAPH)

@@ -18,7 +18,12 @@ from lcml.inputs.channels import ChannelEncoder
 from lcml.inputs.encoders import BooleanEncoder, Encoder, ScaleEncoder
 from lcml.model.head import Link, n_weight_sets
 from lcml.model.model import LogisticCircuit
+from lcml_export.program import Program
 from tests.worlds import grown, random_circuits
+
+PROFILES: list[Any] = ["auto", "throughput", "latency", "portable", "flows", "scatter"]
+PASSES: list[Any] = ["flows", "scatter"]
+"""The profiles that serve every circuit."""
 
 
 def model_on(
@@ -93,6 +98,18 @@ def thinned(circuit: Circuit, seed: int, most: int = 3) -> Circuit:
             size[circuit.elem_or[element]] -= 1
     start = np.concatenate([[0], np.cumsum(size)]).astype(np.int32)
     return Circuit(circuit.vtree, circuit.or_vtree, start, circuit.elem_prime[kept], circuit.elem_sub[kept])
+
+
+def evaluate(program: Program, probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(n_examples, n_sets) logits of probabilities (n_examples, n_variables), by the definition of a program."""
+    rows = np.concatenate([probabilities.T, 1 - probabilities.T])
+    for layer in program.table:
+        rows = np.concatenate([rows, rows[layer.left] * rows[layer.right]])
+    features, before = [rows[program.table_features]], rows
+    for layer in program.chain:
+        before = before[layer.left] * rows[layer.right]
+        features.append(before)
+    return np.asarray((program.weights @ np.concatenate(features)).T + program.bias)
 
 
 def run_onnxruntime(path: Path, features: NDArray[Any], **others: NDArray[Any]) -> dict[str, NDArray[Any]]:
