@@ -52,7 +52,8 @@ def _sums_of_pairs(graph: Graph, rows: str, counts: NDArray[Any]) -> tuple[str, 
         pairs = [pair for numbers in members for pair in zip(numbers[::2], numbers[1::2], strict=False)]
         singles = [numbers[-1] for numbers in members if len(numbers) % 2]
         left, right = (graph.take(rows, side) for side in zip(*pairs, strict=True))
-        rows = graph.concat([graph.op("Add", left, right)] + [graph.take(rows, singles)] * bool(singles))
+        added = graph.op("Add", left, right)
+        rows = graph.concat([added, graph.take(rows, singles)]) if singles else added
         next_pair, next_single = iter(range(len(pairs))), iter(range(len(pairs), len(pairs) + len(singles)))
         members = [
             [next(next_pair) for _ in range(len(numbers) // 2)] + [next(next_single) for _ in range(len(numbers) % 2)]
