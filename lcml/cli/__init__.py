@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from lcml import __version__
+from lcml.cli.streams import settle
 from lcml.errors import LcmlError
 
 COMMANDS = (
@@ -74,4 +75,5 @@ def _options(
 
 def main() -> None:
     """The `lcml` program."""
+    settle()
     app()

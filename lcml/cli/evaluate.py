@@ -30,20 +30,22 @@ def evaluate(
     data: DataArgument,
     target: TargetOption = None,
     data_dir: DataDirOption = None,
-    split: Annotated[
+    rows: Annotated[
         str | None,
         typer.Option(
-            metavar="PART",
-            help="train, valid or test: that part of the training's division of these data. By default the test part "
-            "of a named set or of a set with test examples of its own, all of any other file.",
+            "--rows",
+            "--split",
+            metavar="ROWS",
+            help="train, valid or test: those of the training's division of these data; all. By default the test rows "
+            "of the data trained on and of a set with test examples of its own, all of any other file.",
         ),
     ] = None,
     json: JsonOption = False,
     backend: BackendOption = "auto",
 ) -> None:
-    """Measure a model: accuracy, macro F1 and log-loss on the test examples of a set, or on a whole file."""
+    """Measure a model: accuracy, macro F1 and log-loss on the test rows of the data trained on, or on other data."""
     from lcml.backend import get_backend
-    from lcml.cli.inputs import read_examples
+    from lcml.cli.inputs import rows_to_measure
     from lcml.formats import load_model
     from lcml.model.head import predicted_codes
     from lcml.model.metrics import confusion_matrix, quality
@@ -51,16 +53,20 @@ def evaluate(
     started = monotonic()
     device = get_backend(backend)
     loaded = load_model(model)
-    examples = read_examples(loaded, data, target=target, data_dir=data_dir, split=split)
+    found = rows_to_measure(loaded, data, rows, target=target, data_dir=data_dir)
+    examples = found.examples
+    part = "test" if found.which == "all" and found.new else found.which
+    if found.warning is not None:
+        typer.echo(f"lcml: {found.warning}", err=True)
     logits = loaded.logits(examples.features, device)
     measured = quality(logits, examples.labels, len(loaded.classes), loaded.link)
     seconds = monotonic() - started
-    part = split or "test"
     if json:
         return print_json(
             {
                 "data": data,
-                "split": part,
+                "rows": found.which,
+                "warning": found.warning,
                 f"n_{part}": len(examples),
                 "n_variables": loaded.encoder.n_outputs,
                 "n_classes": len(loaded.classes),
@@ -79,7 +85,7 @@ def evaluate(
             }
         )
     typer.echo(
-        f"{model} on {data}: {measured.accuracy:.2%} of {len(examples)} examples right, "
+        f"{model} on {data}: {measured.accuracy:.2%} of {len(examples)} examples right ({found.which} rows), "
         f"macro F1 {measured.f1_macro:.4f}, log-loss {measured.log_loss:.4f}, {seconds:.1f} s on {device.device}"
     )
     if len(loaded.classes) <= _MOST_CLASSES:

@@ -1,14 +1,15 @@
 """The data a model is used on: read as it was trained, and divided as its training divided it."""
 
 from collections.abc import Mapping
-from typing import Any, Literal, cast, get_args
+from dataclasses import dataclass
+from typing import Any, cast, get_args
 
-from lcml.data import Examples, load_examples, load_splits
+from lcml.data import DataSplits, Examples, load_examples, load_rows, load_splits
+from lcml.data.load import RowsName, SplitName
 from lcml.data.raw import default_names
 from lcml.errors import DataError, SettingsError
 from lcml.model.model import LogisticCircuit
 
-SplitName = Literal["train", "valid", "test"]
 _DIVISION = {"seed": int, "valid_fraction": float, "test_fraction": float, "train_fraction": float}
 
 
@@ -18,45 +19,103 @@ def read_examples(
     *,
     target: str | None = None,
     data_dir: str | None = None,
-    split: str | None = None,
     require_labels: bool = True,
 ) -> Examples:
-    """Examples of `data` for `model`, labels as positions among its classes.
+    """Examples of `data` for `model`, labels as positions among its classes: the test examples of a set that has a name
+    or test examples of its own, by the training's division, else the whole file.
 
-    Without `split`: the test examples of a set that has a name or test examples of its own, else the whole file. With
-    it: that part of the training's division. Raises SettingsError for an unknown split, DataError where the data are
-    not those of the training but a part of them is asked for, and as `lcml.data.load_examples`.
+    Raises what `lcml.data.load_examples` raises.
     """
+    return load_examples(data, **_options(model, target, data_dir), require_labels=require_labels)
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Examples to measure a model by. which: rows of the data these are; new: whether they are of other data than the
+    model was trained on; warning: where they may have trained it all the same, a sentence that says so."""
+
+    examples: Examples
+    which: RowsName
+    new: bool
+    warning: str | None = None
+
+
+def rows_to_measure(
+    model: LogisticCircuit, data: str, rows: str | None, *, target: str | None = None, data_dir: str | None = None
+) -> Rows:
+    """The rows of `data` called `rows`: train, valid or test of the training's division, or all of them.
+
+    Without `rows` the test rows, where the data are those that the model was trained on (told by their fingerprint) or
+    have test examples of their own, else all. Where rows may have trained the model, the warning says so. Raises
+    SettingsError for other names, DataError where there are no such rows, and what `lcml.data.load_examples` raises.
+    """
+    if rows is not None and rows not in get_args(RowsName):
+        raise SettingsError(f"rows: expected one of {', '.join(get_args(RowsName))}, found {rows!r}")
+    splits = _trained_on(model, data, target, data_dir)
+    if splits is None:
+        return _of_other_data(model, data, rows, target, data_dir)
+    n_seen = len(splits.train) + len(splits.valid)
+    if rows == "all" or (rows is None and not len(splits.test)):
+        every, _ = load_rows(data, **_options(model, target, data_dir), split="all")
+        return Rows(every, "all", False, _SEEN.format(f"{n_seen} of these {len(every)} rows"))
+    which = cast("SplitName", rows or "test")
+    part: Examples = getattr(splits, which)
+    if not len(part):
+        raise DataError(f"{splits.source} was trained on without {which} examples; choose other --rows")
+    return Rows(part, which, False, None if which == "test" else _SEEN.format("these rows"))
+
+
+def _of_other_data(
+    model: LogisticCircuit, data: str, rows: str | None, target: str | None, data_dir: str | None
+) -> Rows:
     trained_on = training_data(model)
-    target = target if target is not None else cast("str | None", trained_on.get("target"))
-    division: dict[str, Any] = {
+    if rows not in (None, "all"):
+        raise DataError(
+            f"{data} is not what the model was trained on ({trained_on.get('name', 'unknown')}), so it has no {rows} "
+            "rows; leave --rows out to take all that is meant for testing"
+        )
+    options = _options(model, target, data_dir)
+    examples, which = load_rows(data, **options, split="test" if rows is None else "all")
+    return Rows(examples, which, True, None if "fingerprint" in trained_on else _UNKNOWN)
+
+
+_SEEN = "{} trained the model or chose it: the figure is not one of new examples"
+_UNKNOWN = "the model does not say which rows trained it: these may be among them, and the figure too good"
+
+
+def _trained_on(model: LogisticCircuit, data: str, target: str | None, data_dir: str | None) -> DataSplits | None:
+    """The training's division of `data`, None where these are other data."""
+    fingerprint = training_data(model).get("fingerprint")
+    try:
+        splits = load_splits(data, target=_target(model, target), data_dir=data_dir, **_division(model))
+    except DataError:
+        return None
+    return splits if splits.fingerprint == fingerprint and splits.classes == model.classes else None
+
+
+def _options(model: LogisticCircuit, target: str | None, data_dir: str | None) -> dict[str, Any]:
+    """How `lcml.data.load_rows` reads data for the model."""
+    return {
+        "classes": model.classes,
+        "feature_names": known_names(model),
+        "target": _target(model, target),
+        "data_dir": data_dir,
+        **_division(model),
+    }
+
+
+def _target(model: LogisticCircuit, target: str | None) -> str | None:
+    return target if target is not None else cast("str | None", training_data(model).get("target"))
+
+
+def _division(model: LogisticCircuit) -> dict[str, Any]:
+    """How the training divided its data."""
+    trained_on = training_data(model)
+    return {
         name: kind(trained_on[name])
         for name, kind in _DIVISION.items()
         if isinstance(trained_on.get(name), int | float)
     }
-    if split is None:
-        return load_examples(
-            data,
-            classes=model.classes,
-            feature_names=known_names(model),
-            target=target,
-            data_dir=data_dir,
-            require_labels=require_labels,
-            **division,
-        )
-    if split not in get_args(SplitName):
-        raise SettingsError(f"split: expected one of {', '.join(get_args(SplitName))}, found {split!r}")
-    splits = load_splits(data, target=target, data_dir=data_dir, **division)
-    fingerprint = trained_on.get("fingerprint", splits.fingerprint)
-    if fingerprint != splits.fingerprint or splits.classes != model.classes:
-        raise DataError(
-            f"{splits.source} is not what the model was trained on ({trained_on.get('name', 'unknown')}), so it has no "
-            f"{split} part; leave --split out to take all that is meant for testing"
-        )
-    part: Examples = getattr(splits, split)
-    if not len(part):
-        raise DataError(f"{splits.source} was trained on without {split} examples; choose another --split")
-    return part
 
 
 def known_names(model: LogisticCircuit) -> tuple[str, ...] | None:

@@ -32,7 +32,10 @@ def prepare_run(options: Mapping[str, Any], resumed: str | None) -> Prepared:
         run_export.require_exporter()
     if not config.no_tracking:
         _require_tracking(config.tracking_uri or DEFAULT_URI)
-    return prepare(config, checkpoint, path)
+    prepared = prepare(config, checkpoint, path)
+    for note in prepared.splits.notes:
+        typer.echo(f"lcml: {note}", err=True)
+    return prepared
 
 
 def run(prepared: Prepared, *, quiet: bool) -> tuple[Outcome, Tracker, int]:

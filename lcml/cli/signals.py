@@ -1,5 +1,6 @@
 """Ctrl-C and SIGTERM ask a command to finish what it is doing; a second Ctrl-C does not ask."""
 
+import contextlib
 import os
 import signal
 from types import FrameType, TracebackType
@@ -41,6 +42,7 @@ class StopSignals:
     def _receive(self, number: int, frame: FrameType | None) -> None:
         if self._received is None:
             self._received = number
-            os.write(_STDERR, self._notice)  # print may be what was interrupted, and cannot be entered twice
+            with contextlib.suppress(OSError):  # nobody may read it
+                os.write(_STDERR, self._notice)  # print may be what was interrupted, and cannot be entered twice
         elif number == signal.SIGINT:
             raise KeyboardInterrupt

@@ -48,7 +48,7 @@ class DataSplits:
     """A data set divided for learning; valid or test is empty where its fraction is 0.
 
     `classes` are sorted; `image_shape` is (height, width) or None; `fingerprint` is the SHA-256 of all features and
-    labels of the source, whatever the division; `source` says where they came from.
+    labels of the source, whatever the division; `source` says where they came from, `notes` how it was read.
     """
 
     name: str
@@ -60,6 +60,7 @@ class DataSplits:
     feature_names: tuple[str, ...]
     fingerprint: str
     source: str
+    notes: tuple[str, ...] = ()
 
 
 def divide(raw: RawSet, valid_fraction: float, test_fraction: float, train_fraction: float, seed: int) -> DataSplits:
@@ -107,6 +108,7 @@ def divide(raw: RawSet, valid_fraction: float, test_fraction: float, train_fract
         feature_names=raw.feature_names,
         fingerprint=_fingerprint(classes, [whole] if own_test is None else [whole, own_test]),
         source=raw.source,
+        notes=raw.notes,
     )
 
 

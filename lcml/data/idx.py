@@ -9,16 +9,19 @@ import gzip
 import io
 import math
 import zlib
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lcml.data.raw import RawSet, default_names, listed, rows_of_pixels
+from lcml.data.raw import RawSet, check_size, default_names, listed, rows_of_pixels
 from lcml.data.stored import fits
 from lcml.errors import DataError, FormatError
 from lcml.inputs.rows import Matrix, StoredMatrix, all_rows
+
+_Out = TypeVar("_Out")
 
 DTYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 MAX_DIMENSIONS = 3
@@ -34,13 +37,22 @@ def read_idx(path: str | Path) -> NDArray[Any]:
     Raises FormatError where the file is no IDX file or its length is not what its header says (memory is bounded by
     the file's own size), DataError where it cannot be read.
     """
-    path = Path(path)
+    return _opened(Path(path), _read)
+
+
+def read_shape(path: str | Path) -> tuple[int, ...]:
+    """The shape of the array in an IDX file, from its header alone; errors as `read_idx`."""
+    return _opened(Path(path), lambda stream, path, limit: _header(stream, path, limit)[0])
+
+
+def _opened(path: Path, read: Callable[[io.BufferedIOBase, Path, int], _Out]) -> _Out:
+    """What `read` makes of the bytes of a file, gzipped or not, its path, and the most bytes that it can hold."""
     try:
         with path.open("rb") as file:
             zipped = file.read(len(GZIP_MAGIC)) == GZIP_MAGIC
             file.seek(0)
             limit = path.stat().st_size * (GZIP_MAX_RATIO if zipped else 1)
-            return _read(gzip.GzipFile(fileobj=file) if zipped else file, path, limit)
+            return read(gzip.GzipFile(fileobj=file) if zipped else file, path, limit)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise FormatError(f"damaged gzip data ({error}); fetch the file again", path) from error
     except OSError as error:
@@ -83,6 +95,15 @@ def read_idx_directory(path: str | Path, memory: float, name: str | None = None)
             f"{path} is no directory of IDX files: it lacks {listed(missing)}; expected names such as "
             "train-images-idx3-ubyte.gz and train-labels-idx1-ubyte.gz, or else features.npy and labels.npy"
         )
+    for part, what in (("train", "examples"), ("t10k", "test examples")):
+        shapes = [read_shape(file) for kind in ("images", "labels") if (file := files[f"{part}-{kind}"])]
+        if shapes:
+            check_size(shapes[0], str(path))
+            if shapes[1] != shapes[0][:1]:
+                raise DataError(
+                    f"{path} has {shapes[0][0]} {what} but labels of shape {shapes[1]}; give one label per "
+                    "example, in one dimension"
+                )
     images = {part: read_images(file, memory) for part, file in files.items() if file and part.endswith("images")}
     labels = {part: read_idx(file) for part, file in files.items() if file and part.endswith("labels")}
     features, image_shape = images["train-images"]

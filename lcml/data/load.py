@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from lcml.data.named import NAMED_SETS, read_named
 from lcml.data.npy import FEATURES, read_npy_directory
 from lcml.data.npz import read_npz
 from lcml.data.raw import RawSet, listed
-from lcml.data.tables import read_table
+from lcml.data.tables import is_table, read_table
 from lcml.errors import DataError
 
 _DATA_SHARE = 0.25
@@ -27,7 +28,7 @@ UNLABELLED = -1
 """The code of an example whose label was not asked for."""
 
 SplitName: TypeAlias = Literal["train", "valid", "test"]
-TABLES = (".csv", ".parquet")
+RowsName: TypeAlias = Literal["train", "valid", "test", "all"]
 
 
 def load_splits(
@@ -43,10 +44,11 @@ def load_splits(
 ) -> DataSplits:
     """Read a data set and divide it: the same arguments give the same division.
 
-    `source` is one of NAMED_SETS, a directory of IDX files or with features.npy and labels.npy, or an .npz, .csv or
-    .parquet file (`target`: the column of labels); a relative path is taken from `data_dir` where that is given.
-    Features that take more than a quarter of `memory_budget` (bytes; by default most of the memory available), raw and
-    encoded, stay on disk as `lcml.inputs.rows.Rows`, where their format allows it (not gzipped IDX, .npz or .csv).
+    `source` is one of NAMED_SETS, a directory (IDX files, Parquet parts, features.npy and labels.npy), or an .npz,
+    .csv, .tsv (these also gzipped) or .parquet file (`target`: the column of labels); a relative path is taken from
+    `data_dir` where that is given. Features that take more than a quarter of `memory_budget` (bytes; by default most of
+    the memory available), raw and encoded, stay on disk as `lcml.inputs.rows.Rows`, where their format allows it (not
+    gzipped IDX, .npz or text).
 
     A source with test examples of its own keeps them; otherwise `test_fraction` of all is set aside. Then
     `train_fraction` of the others is kept, and `valid_fraction` of those goes to validation. Every choice is
@@ -54,31 +56,32 @@ def load_splits(
 
     Raises DataError for data that cannot be learned from and fractions out of range, FormatError for damaged files.
     """
-    if target is not None and not _is_table(source):
+    if target is not None and not _is_table(source, data_dir):
         raise DataError(f"--target {target!r} names a column of a table, but {source} is none; leave it out")
     raw = _read(source, target, data_dir, memory_budget=memory_budget)
     return divide(raw, valid_fraction, test_fraction, train_fraction, seed)
 
 
-def load_examples(
+def load_rows(
     source: str | Path,
     *,
     classes: Sequence[int | str] | None = None,
     feature_names: Sequence[str] | None = None,
     target: str | None = None,
     data_dir: str | Path | None = None,
-    split: SplitName = "test",
+    split: RowsName = "test",
     require_labels: bool = True,
     valid_fraction: float = VALID_FRACTION,
     test_fraction: float = TEST_FRACTION,
     train_fraction: float = TRAIN_FRACTION,
     seed: int = 0,
-) -> Examples:
-    """Examples for a model that knows `classes` and was trained on `feature_names`.
+) -> tuple[Examples, RowsName]:
+    """Examples for a model that knows `classes` and was trained on `feature_names`, and which rows of the data these
+    are.
 
     A named set, or a source with test examples of its own, gives the `split` that `load_splits` makes of it with the
-    same fractions and seed; any other file is given whole. Tables are read by column name, in any order, and may hold
-    more columns. Without `require_labels` every label is UNLABELLED and a target column need not be there.
+    same fractions and seed, or all of it; any other file is given whole. Tables are read by column name, in any order,
+    and may hold more columns. Without `require_labels` every label is UNLABELLED and a target need not be there.
 
     Raises DataError for labels outside `classes` and another number of features, else as `load_splits`.
     """
@@ -88,20 +91,28 @@ def load_examples(
             f"{raw.source} has {len(raw.feature_names)} features, but the model was trained on {len(feature_names)}; "
             "give the features trained on"
         )
+    which: RowsName = "all"
     if str(source) in NAMED_SETS or raw.test_features is not None:
-        splits = divide(raw, valid_fraction, test_fraction, train_fraction, seed)
-        part: Examples = getattr(splits, split)
+        splits = divide(raw, valid_fraction, test_fraction, 1.0 if split == "all" else train_fraction, seed)
+        which = split
+        every = [splits.train, splits.valid, splits.test] if split == "all" else [getattr(splits, split)]
+        part = reduce(Examples.joined, [examples for examples in every if len(examples)] or every[:1])
         if len(part) == 0:
             raise DataError(f"{raw.source} has no {split} examples with these fractions; choose another split")
         classes = splits.classes if classes is None else classes
         raw = replace(raw, features=part.features, labels=np.asarray(splits.classes)[part.labels], test_features=None)
     if not require_labels or raw.labels is None:
-        return Examples(raw.features, np.full(len(raw.features), UNLABELLED, np.int64))
-    return Examples(raw.features, code_labels(raw.labels, raw.source, classes)[1])
+        return Examples(raw.features, np.full(len(raw.features), UNLABELLED, np.int64)), which
+    return Examples(raw.features, code_labels(raw.labels, raw.source, classes)[1]), which
 
 
-def _is_table(source: str | Path) -> bool:
-    return str(source) not in NAMED_SETS and Path(source).suffix.lower() in TABLES
+def load_examples(source: str | Path, **options: Any) -> Examples:
+    """The examples that `load_rows` gives."""
+    return load_rows(source, **options)[0]
+
+
+def _is_table(source: str | Path, data_dir: str | Path | None) -> bool:
+    return str(source) not in NAMED_SETS and is_table(Path(data_dir or "", source))
 
 
 def _read(
@@ -120,15 +131,21 @@ def _read(
     path = Path(data_dir or "", source)
     if (path / FEATURES).exists():
         return read_npy_directory(path, memory, require_labels)
-    if path.is_dir():
+    if path.is_dir() and not is_table(path):
         return read_idx_directory(path, memory)
     if not path.exists():
         raise DataError(
             f"there is no data set and no file {str(path)!r}; give one of {listed(NAMED_SETS)}, or the path of a "
-            "directory (IDX files, or features.npy and labels.npy) or of an .npz, .csv or .parquet file"
+            "directory (IDX files, features.npy and labels.npy, or .parquet parts) or of an .npz, .csv, .tsv or "
+            ".parquet file"
         )
-    if _is_table(path):
+    if not (path.is_file() or path.is_dir()):
+        raise DataError(f"{path} is no regular file; copy what it gives into one")
+    if is_table(path):
         return read_table(path, memory, target, feature_names, require_labels)
     if path.suffix.lower() == ".npz":
         return read_npz(path, require_labels)
-    raise DataError(f"{path}: unknown kind of file {path.suffix!r}; expected .npz, .csv, .parquet or a directory")
+    raise DataError(
+        f"{path}: unknown kind of file {path.suffix!r}; expected .npz, .csv, .tsv (these also with .gz), .parquet or a "
+        "directory"
+    )

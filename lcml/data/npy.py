@@ -4,6 +4,7 @@ features.npy   a matrix (n, d) or images (n, height, width), row by row
 labels.npy     (n,)
 """
 
+import errno
 import math
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -11,7 +12,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from lcml.data.raw import RawSet, default_names
+from lcml.data.raw import RawSet, check_size, default_names
 from lcml.data.stored import load_if_fits
 from lcml.errors import DataError, FormatError
 from lcml.inputs.rows import Matrix, StoredMatrix
@@ -45,9 +46,13 @@ def read_header(file: Any, n_bytes: int) -> tuple[tuple[int, ...], bool, np.dtyp
     version = np.lib.format.read_magic(file)
     if version not in HEADERS:
         raise ValueError(f"its format version is {version}")
-    shape, by_columns, dtype = HEADERS[version](file)
-    if not dtype.hasobject and file.tell() + math.prod(shape) * dtype.itemsize != n_bytes:
-        raise ValueError(f"its header promises shape {shape}, which is not its size")
+    try:
+        shape, by_columns, dtype = HEADERS[version](file)
+    except (RecursionError, MemoryError, SyntaxError, TypeError) as error:
+        raise ValueError(f"its header cannot be read ({type(error).__name__})") from error
+    is_whole = dtype.hasobject or file.tell() + math.prod(shape) * dtype.itemsize == n_bytes
+    if min(shape, default=0) < 0 or not dtype.itemsize or not is_whole:
+        raise ValueError(f"its header promises shape {shape} of type {dtype}, which is not its size")
     return shape, by_columns, dtype
 
 
@@ -65,6 +70,11 @@ def _features(path: Path, memory: float) -> tuple[Matrix, tuple[int, int] | None
             f"{path}: expected numbers as a matrix (n, d) or images (n, height, width), row by row; found shape "
             f"{shape} of type {dtype}{order}: save it with numpy.save(path, numpy.ascontiguousarray(features))"
         )
+    try:
+        check_size(shape, str(path))
+    except DataError:
+        file.close()
+        raise
     matrix = StoredMatrix(file, (shape[0], math.prod(shape[1:])), dtype, file.tell())
     return load_if_fits(matrix, memory), (shape[1], shape[2]) if len(shape) == 3 else None
 
@@ -81,6 +91,8 @@ def _labels(path: Path) -> NDArray[Any]:
 
 def _open(path: Path) -> BinaryIO:
     try:
+        if not path.is_file() and path.exists():
+            raise OSError(errno.EINVAL, "it is no regular file")
         return path.open("rb")
     except OSError as error:
         raise DataError(

@@ -1,15 +1,19 @@
 """NumPy .npz files: X and y (or features and labels), or X_train, y_train, X_test, y_test."""
 
+import lzma
 import zipfile
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lcml.data.idx import GZIP_MAX_RATIO as MAX_RATIO
 from lcml.data.npy import read_header
-from lcml.data.raw import RawSet, default_names, listed, rows_of_pixels
+from lcml.data.raw import RawSet, check_size, default_names, listed, rows_of_pixels
 from lcml.errors import DataError, FormatError
 
 WHOLE: tuple[tuple[str, ...], ...] = (("X", "y"), ("x", "y"), ("features", "labels"))
@@ -34,10 +38,27 @@ def read_npz(path: Path, require_labels: bool = True) -> RawSet:
                     f"{path} holds the arrays {listed(sorted(present))}; expected X and y, features and labels, "
                     "or X_train, y_train, X_test and y_test, and only one of these"
                 )
+            shapes = [_shape(archive, name, path) for name in found[0]]
+            for rows, labels in zip(shapes[::2], shapes[1::2], strict=False):
+                check_size(rows, str(path))
+                if labels != rows[:1]:
+                    raise DataError(
+                        f"{path} has {rows[0]} examples but labels of shape {labels}; give one label per "
+                        "example, in one dimension"
+                    )
             arrays = [_array(archive, name, path) for name in found[0]]
     except FileNotFoundError as error:
         raise DataError(f"cannot read {path}: {error.strerror}") from error
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError) as error:
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        lzma.LZMAError,
+        EOFError,
+        OSError,
+        NotImplementedError,
+        RuntimeError,
+        OverflowError,
+    ) as error:
         raise FormatError(f"not a readable .npz file ({error}); write it again with numpy.savez", path) from error
     features, image_shape = rows_of_pixels(arrays[0], f"{path}, array {found[0][0]}")
     test_features = rows_of_pixels(arrays[2], f"{path}, array {found[0][2]}")[0] if len(arrays) == 4 else None
@@ -53,13 +74,26 @@ def read_npz(path: Path, require_labels: bool = True) -> RawSet:
     )
 
 
-def _array(archive: zipfile.ZipFile, name: str, path: Path) -> NDArray[Any]:
-    """One array; its header must agree with the stored size before memory is taken for it."""
+def _shape(archive: zipfile.ZipFile, name: str, path: Path) -> tuple[int, ...]:
+    """The shape of an array, whose header must agree with the stored size; no memory is taken for it yet."""
     info = archive.getinfo(f"{name}.npy")
+    with archive.open(info) as file, _header_of(name, path):
+        shape, _, dtype = read_header(file, info.file_size)
+        if info.file_size > MAX_RATIO * (info.compress_size + 1) or dtype.hasobject:
+            what = "Object arrays cannot be loaded" if dtype.hasobject else f"{info.file_size} bytes cannot be in it"
+            raise ValueError(what)
+    return shape if shape else (0,)
+
+
+def _array(archive: zipfile.ZipFile, name: str, path: Path) -> NDArray[Any]:
+    with archive.open(f"{name}.npy") as file, _header_of(name, path):
+        return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
+
+
+@contextmanager
+def _header_of(name: str, path: Path) -> Iterator[None]:
+    """FormatError for what is wrong with an array."""
     try:
-        with archive.open(info) as file:
-            read_header(file, info.file_size)
-        with archive.open(info) as file:
-            return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
-    except ValueError as error:
+        yield
+    except (ValueError, MemoryError) as error:
         raise FormatError(f"array {name}: {error}; save numbers or text of fixed width", path) from error

@@ -18,7 +18,8 @@ class RawSet:
     """Features (n, d), an array or rows in a file, and labels (n,) as read; `test_features` and `test_labels` where the
     source divides them itself.
 
-    `image_shape` is (height, width) with d = height * width, pixels row by row. Raises DataError where there are no
+    `image_shape` is (height, width) with d = height * width, pixels row by row; `notes` say what a user should know of
+    how the source was read. Raises DataError where there are no
     features, a value is not a finite number, or the sizes disagree.
     """
 
@@ -30,6 +31,7 @@ class RawSet:
     image_shape: tuple[int, int] | None = None
     test_features: Matrix | None = None
     test_labels: NDArray[Any] | None = None
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         width = len(self.feature_names)
@@ -52,6 +54,14 @@ class RawSet:
                     f"{self.source} has {len(features)} {part} but labels of shape {labels.shape}; "
                     "give one label per example, in one dimension"
                 )
+
+
+def check_size(shape: Sequence[int], source: str) -> None:
+    """DataError where an array of that shape has no examples or no features: said before anything is made for them."""
+    if shape[0] == 0:
+        raise DataError(f"{source} holds no examples; give at least one")
+    if 0 in shape[1:]:
+        raise DataError(f"{source} has no feature; give at least one column besides the target")
 
 
 def default_names(n_features: int, image_shape: tuple[int, int] | None = None) -> tuple[str, ...]:

@@ -1,7 +1,10 @@
-"""Tables: CSV files with a header line, and Parquet files, read by pyarrow (extra `tables`)."""
+"""Tables, text with a line of column names or Parquet, read by pyarrow (extra `tables`)."""
 
 import csv
+import gzip
 import math
+import re
+import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -10,6 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lcml.data.delimited import is_text_table, open_text_table, read_text_table
+from lcml.data.parquet import is_parquet, open_parquet
 from lcml.data.raw import RawSet, default_names, listed
 from lcml.data.stored import gather
 from lcml.errors import DataError, FormatError, MissingDependencyError, OutputError
@@ -18,13 +23,13 @@ from lcml.inputs.rows import CHUNK_BYTES
 TARGET_NAMES = ("label", "target", "class", "y")
 """A column of one of these names is the target where none is named."""
 
-MAX_HEADER_CHARS = 1 << 24
-"""A longer first line is no header (and is not read into memory)."""
+_ROW_NUMBERS = re.compile(r"Unnamed: \d+")
+"""What pandas calls a column without a name: the row numbers that it wrote before."""
 
-BUFFER_BYTES = 1 << 14
-"""What is read of a column of a Parquet file at a time."""
 
-PANDAS_INDEX = "__index_level_"
+def is_table(path: Path) -> bool:
+    """Whether `read_table` reads it, by its name."""
+    return is_text_table(path) or is_parquet(path)
 
 
 def read_table(
@@ -34,11 +39,12 @@ def read_table(
     feature_names: Sequence[str] | None = None,
     require_labels: bool = True,
 ) -> RawSet:
-    """The set in a .csv or .parquet file: the target column and every other column as a feature.
+    """The set in a table: the target column and every other column as a feature.
 
     With `feature_names` those columns alone are read, in that order; names that lcml made up (`default_names`) match
     by position. Without `require_labels` the target column may be missing and is left out of the features. A Parquet
     file is read piece by piece; features that take, raw and encoded, more than `memory` bytes go to a temporary file.
+    Columns that number the rows (a frame's index, a first column without a name) are left out, with a note.
 
     Raises DataError for a missing target or feature column, duplicate or empty names, missing values and columns that
     are not numeric; FormatError for a damaged file; MissingDependencyError without pyarrow; OutputError without room.
@@ -47,18 +53,29 @@ def read_table(
         import pyarrow as pa
     except ImportError as error:
         raise MissingDependencyError("pyarrow", "tables", f"reading {path.name}") from error
-    is_csv = path.suffix.lower() == ".csv"
+    asked = (*(feature_names or ()), *([] if target is None else [target]))
+    is_text = is_text_table(path)
     try:
-        names = _csv_header(path) if is_csv else _parquet_names(path)
+        table: Any = open_text_table(path, asked) if is_text else open_parquet(path)
+        index = _index(table.names) if is_text else table.index
+        left_out = [name for name in index if name in table.names and name not in asked]
+        names = [name for name in table.names if name not in left_out]
+        notes = (*table.notes, *(f"{path}: column {name!r} numbers the rows; it is left out" for name in left_out))
         target = _target(path, names, target, feature_names or (), require_labels)
         columns = _feature_columns(path, [name for name in names if name != target], feature_names)
         labelled = target if require_labels else None
         wanted = columns if labelled is None else [*columns, labelled]
-        schema, n_rows, tables = _read_csv(path, wanted, target) if is_csv else _read_parquet(path, wanted)
+        step = _table_rows(columns)
+        if is_text:
+            whole = read_text_table(table, wanted, target)
+            schema, n_rows = whole.schema, whole.num_rows
+            tables = (whole.slice(first, step) for first in range(0, n_rows, step))
+        else:
+            schema, n_rows, tables = table.schema, table.n_rows, table.tables(wanted, step)
         dtype = np.result_type(*(_dtype(schema.field(name).type) for name in columns)) if columns else np.dtype(float)
         label_parts: list[Any] = []
         blocks = _blocks(path, tables, columns, dtype, labelled, label_parts)
-        features = gather(blocks, (n_rows, len(columns)), dtype, math.inf if is_csv else memory)
+        features = gather(blocks, (n_rows, len(columns)), dtype, math.inf if is_text else memory)
         labels = None
         if labelled is not None:
             column = pa.chunked_array(label_parts, schema.field(labelled).type)
@@ -71,57 +88,17 @@ def read_table(
         raise FormatError(f"not text in UTF-8 ({error}); convert it", path) from error
     except csv.Error as error:
         raise FormatError(f"no line of column names ({error})", path, 1) from error
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise FormatError(f"damaged gzip data ({error}); fetch the file again", path) from error
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror or error}") from error
-    return RawSet(path.stem, str(path), features, labels, tuple(feature_names or columns))
+    name = path.name.split(".")[0] if is_text else path.stem
+    return RawSet(name, str(path), features, labels, tuple(feature_names or columns), notes=notes)
 
 
-def _csv_header(path: Path) -> list[str]:
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        line = file.readline(MAX_HEADER_CHARS)
-    if len(line) == MAX_HEADER_CHARS:
-        raise FormatError(f"its first line is longer than {MAX_HEADER_CHARS} characters; expected column names", path)
-    names = next(csv.reader([line]), [])
-    if names and all(_is_number(name) for name in names):
-        raise DataError(f"{path} starts with numbers ({listed(names)}); put a line of column names before them")
-    return names
-
-
-def _parquet_names(path: Path) -> list[str]:
-    from pyarrow import parquet
-
-    with parquet.ParquetFile(path) as file:
-        return [name for name in file.schema_arrow.names if not name.startswith(PANDAS_INDEX)]
-
-
-def _read_csv(path: Path, columns: list[str], target: str | None) -> tuple[Any, int, Iterator[Any]]:
-    """Schema, number of rows, and tables of some rows each."""
-    import pyarrow as pa
-    from pyarrow import csv as arrow_csv
-
-    # Labels stay text here, so that their type does not depend on which of them a file happens to hold.
-    types = {} if target is None else {target: pa.string()}
-    table = arrow_csv.read_csv(
-        path, convert_options=arrow_csv.ConvertOptions(include_columns=columns, column_types=types)
-    )
-    size = _table_rows(columns)
-    return table.schema, table.num_rows, (table.slice(first, size) for first in range(0, table.num_rows, size))
-
-
-def _read_parquet(path: Path, columns: list[str]) -> tuple[Any, int, Iterator[Any]]:
-    """Schema, number of rows, and tables of some rows each."""
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    # Buffered, so that a column of a row group, which may be the whole file, is not read in one go.
-    file = parquet.ParquetFile(path, buffer_size=BUFFER_BYTES, pre_buffer=False)
-
-    def tables() -> Iterator[Any]:
-        with file:
-            for batch in file.iter_batches(_table_rows(columns), columns=columns):
-                yield pa.Table.from_batches([batch])
-
-    return file.schema_arrow, file.metadata.num_rows, tables()
+def _index(names: list[str]) -> list[str]:
+    """Columns of a text table that hold row numbers, as pandas and R write them."""
+    return [name for j, name in enumerate(names) if _ROW_NUMBERS.fullmatch(name) or (j == 0 and not name)]
 
 
 def _table_rows(columns: list[str]) -> int:
@@ -216,14 +193,24 @@ def _numbers(path: Path, column: Any, name: str, first_row: int) -> NDArray[Any]
 
 
 def _labels(path: Path, column: Any, name: str) -> NDArray[Any]:
+    import pyarrow as pa
     from pyarrow import types
 
     if types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if column.null_count:
         raise DataError(
-            f"{path}: row {_first_null(column)} of the target {name!r} is empty; drop that row (rows count from 0)"
+            f"{path}: row {_first_null(column)} of the target {name!r} is empty (a gap such as NA is none of its "
+            "classes); drop that row (rows count from 0)"
         )
+    if types.is_timestamp(column.type) or types.is_date(column.type):
+        if types.is_timestamp(column.type) and column.type.tz is not None:
+            column = column.cast(pa.timestamp(column.type.unit))
+        return np.asarray(column.to_numpy())
+    if types.is_decimal(column.type):
+        column = column.cast(pa.string())
+    if types.is_binary(column.type) or types.is_large_binary(column.type) or types.is_fixed_size_binary(column.type):
+        column = column.cast(pa.binary()).cast(pa.string())
     if types.is_temporal(column.type) or types.is_nested(column.type):
         raise DataError(f"{path}: the target {name!r} holds {column.type}; expected whole numbers or text")
     return np.asarray(column.to_numpy())

@@ -1,5 +1,6 @@
 """Reading text files that may be anything: line by line, in bounded memory, every error with its line number."""
 
+import codecs
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -25,9 +26,12 @@ class TextFile:
     def lines(self) -> Iterator[bytes]:
         """The lines that are neither blank nor comments (their first letter is c). Raises FormatError."""
         try:
+            if not Path(self.path).is_file() and Path(self.path).exists():
+                self.fail("expected a regular file; copy what it gives into one")
             with open(self.path, "rb") as file:
                 while line := file.readline(MAX_LINE_BYTES + 1):
                     self.line += 1
+                    line = line.removeprefix(codecs.BOM_UTF8) if self.line == 1 else line
                     if len(line) > MAX_LINE_BYTES:
                         self.fail(f"the line is longer than {MAX_LINE_BYTES} bytes; is this the right file?")
                     self.ends_whole = line.endswith(b"\n")

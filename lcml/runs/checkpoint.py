@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, TypeVar, get_args
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from lcml.circuits.splits import Split
 from lcml.circuits.views import View, view_from_dict
@@ -22,9 +23,12 @@ from lcml.formats.container import Arrays, read_container, write_container
 from lcml.learning.learner import Best, FitState
 from lcml.learning.parameters import Parameters
 from lcml.learning.selection import ChosenSplit
+from lcml.learning.settings import LearnSettings
 from lcml.model.metrics import Quality
 from lcml.runs.config import TrainConfig
 from lcml.runs.records import RoundRecord, SplitLog
+
+_Record = TypeVar("_Record", TrainConfig, LearnSettings, RoundRecord, Quality, Best, FitState, "Checkpoint")
 
 CHECKPOINT_KIND = "lcml checkpoint"
 CHECKPOINT_VERSION = 2
@@ -99,27 +103,54 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
         ) from error
 
 
+def _plain(record: _Record) -> _Record:
+    """The record, whose fields hold what they are declared to. Raises TypeError where one does not."""
+    for part in dataclasses.fields(record):
+        value = getattr(record, part.name)
+        kinds: tuple[Any, ...] = get_args(part.type) if isinstance(part.type, UnionType) else (part.type,)
+        allowed = {*kinds, int} if float in kinds else set(kinds)
+        if all(isinstance(kind, type) and not get_args(kind) for kind in kinds) and type(value) not in allowed:
+            raise TypeError(f"{part.name}: found {value!r:.40}")
+    return record
+
+
 def _checkpoint(content: Mapping[str, Any], arrays: Arrays) -> Checkpoint:
-    columns = [arrays[f"splits/{name}"].tolist() for name in _SPLIT_TYPES]
+    columns = [_array(arrays, f"splits/{name}", kind, 1).tolist() for name, kind in _SPLIT_TYPES.items()]
     choices = [
         ChosenSplit(Split(element, variable, part), score, added)
         for part, element, variable, score, added in zip(*columns, strict=True)
     ]
-    start = arrays["splits/start"].tolist()
+    start = _array(arrays, "splits/start", np.int32, 1).tolist()
     log = tuple(tuple(choices[first:stop]) for first, stop in pairwise(start))
-    return Checkpoint(
-        config=TrainConfig().with_options(content["config"]),
+    config = TrainConfig().with_options(content["config"])
+    _plain(config.learn)
+    checkpoint = Checkpoint(
+        config=_plain(config),
         fingerprint=content["fingerprint"],
         places=tuple(
-            (view_from_dict(view), Vtree(*(arrays[f"{number}/vtree/{name}"] for name in _VTREE_ARRAYS)))
+            (
+                view_from_dict(view),
+                Vtree(*(_array(arrays, f"{number}/vtree/{name}", np.int32, 1) for name in _VTREE_ARRAYS)),
+            )
             for number, view in enumerate(content["views"])
         ),
         run_name=content["run_name"],
         run_id=content["run_id"],
         state=None if content["state"] is None else _state(content["state"], arrays, log),
         log=log,
-        rounds=tuple(RoundRecord(**record) for record in content["rounds"]),
+        rounds=tuple(_plain(RoundRecord(**record)) for record in content["rounds"]),
     )
+    for record in checkpoint.rounds:
+        if not all(isinstance(phase, str) and type(spent) in (int, float) for phase, spent in record.seconds.items()):
+            raise TypeError(f"seconds: found {record.seconds!r:.40}")
+    return _plain(checkpoint)
+
+
+def _array(arrays: Arrays, name: str, kind: DTypeLike, n_dimensions: int) -> NDArray[Any]:
+    array = arrays[name]
+    if array.dtype != kind or array.ndim != n_dimensions:
+        raise TypeError(f"{name}: expected {n_dimensions}-d {np.dtype(kind)}, found {array.dtype} of {array.shape}")
+    return array
 
 
 def _state_content(state: FitState) -> dict[str, Any]:
@@ -137,12 +168,25 @@ def _state_content(state: FitState) -> dict[str, Any]:
 
 
 def _state(content: Mapping[str, Any], arrays: Arrays, log: SplitLog) -> FitState:
-    last, best = (Parameters(arrays[f"{name}/weights"], arrays[f"{name}/bias"]) for name in ("last", "best"))
+    last, best = (
+        Parameters(_array(arrays, f"{name}/weights", np.float64, 2), _array(arrays, f"{name}/bias", np.float64, 1))
+        for name in ("last", "best")
+    )
     figures = content["best"]
-    return FitState(
-        history=tuple(tuple(choice.split for choice in splits) for splits in log),
-        parameters=last,
-        best=Best(figures["round"], figures["l2"], best, figures["train_accuracy"], Quality(**figures["valid"])),
-        stale_rounds=content["stale_rounds"],
-        seconds=content["seconds"],
+    return _plain(
+        FitState(
+            history=tuple(tuple(choice.split for choice in splits) for splits in log),
+            parameters=last,
+            best=_plain(
+                Best(
+                    figures["round"],
+                    figures["l2"],
+                    best,
+                    figures["train_accuracy"],
+                    _plain(Quality(**figures["valid"])),
+                )
+            ),
+            stale_rounds=content["stale_rounds"],
+            seconds=content["seconds"],
+        )
     )

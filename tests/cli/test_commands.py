@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,8 @@ def test_evaluate_measures_the_test_part_of_the_training(model: LogisticCircuit,
     predicted = chances.argmax(axis=1)
     expected = {
         "data": "iris",
-        "split": "test",
+        "rows": "test",
+        "warning": None,
         "seed": 3,
         "n_test": 60,
         "n_variables": 4,
@@ -89,7 +91,7 @@ def test_evaluate_measures_the_test_part_of_the_training(model: LogisticCircuit,
 
 
 def test_evaluate_measures_another_part_of_the_training(model: LogisticCircuit, model_path: Path) -> None:
-    found = json.loads(output("evaluate", model_path, "iris", "--json", "--split", "valid"))
+    found = json.loads(output("evaluate", model_path, "iris", "--json", "--rows", "valid"))
     valid = load_splits("iris", **DIVISION).valid  # type: ignore[arg-type]
     assert found["n_valid"] == len(valid) == 11
     assert found["valid_accuracy"] == pytest.approx((model.predict(valid.features) == _names(valid.labels)).mean())
@@ -102,11 +104,40 @@ def _names(codes: Any) -> Any:
 
 def test_evaluate_measures_a_whole_file(model: LogisticCircuit, model_path: Path, tmp_path: Path) -> None:
     iris = load_iris()
-    rows = [[*row, name] for row, name in zip(iris.data, iris.target_names[iris.target], strict=True)]
+    rows = [[*row, name] for row, name in zip(iris.data + 0.01, iris.target_names[iris.target], strict=True)]
     path = table(tmp_path / "all.csv", rows, (*NAMES, "species"))
     found = json.loads(output("evaluate", model_path, path, "--target", "species", "--json"))
     assert found["n_test"] == 150
-    assert found["test_accuracy"] == (model.predict(iris.data) == iris.target_names[iris.target]).mean()
+    assert found["test_accuracy"] == (model.predict(iris.data + 0.01) == iris.target_names[iris.target]).mean()
+    assert (found["rows"], found["warning"]) == ("all", None)
+
+
+def test_evaluate_says_which_rows_trained_the_model(model: LogisticCircuit, model_path: Path, tmp_path: Path) -> None:
+    """A file that trained the model is measured by its test rows, though nothing but its content says so."""
+    iris = load_iris()
+    rows = [[*row, name] for row, name in zip(iris.data, iris.target_names[iris.target], strict=True)]
+    path = table(tmp_path / "copy.csv", rows, (*NAMES, "species"))
+    found = json.loads(output("evaluate", model_path, path, "--target", "species", "--json"))
+    test = load_splits("iris", **DIVISION).test  # type: ignore[arg-type]
+    assert (found["rows"], found["n_test"]) == ("test", 60)
+    assert found["test_accuracy"] == (model.predict(test.features) == _names(test.labels)).mean()
+
+    whole = run("evaluate", model_path, path, "--target", "species", "--rows", "all", "--json")
+    found = json.loads(whole.stdout)
+    assert found["n_all"] == 150
+    assert found["all_accuracy"] == (model.predict(iris.data) == iris.target_names[iris.target]).mean()
+    assert "45 of these 150 rows trained the model or chose it" in whole.stderr
+    assert (
+        "these rows trained the model"
+        in run("evaluate", model_path, path, "--target", "species", "--rows", "train").stderr
+    )
+
+
+def test_evaluate_warns_where_the_model_does_not_say_what_trained_it(model: LogisticCircuit, tmp_path: Path) -> None:
+    save_model(replace(model, provenance={}), tmp_path / "bare.lcml")
+    measured = run("evaluate", tmp_path / "bare.lcml", "iris", "--json")
+    assert "does not say which rows trained it" in measured.stderr
+    assert json.loads(measured.stdout)["warning"] in measured.stderr.replace("lcml: ", "").strip()
 
 
 def test_evaluate_prints_precision_and_recall(model: LogisticCircuit, model_path: Path, tmp_path: Path) -> None:
@@ -232,8 +263,6 @@ def test_data_that_do_not_fit_are_refused(command: str, model_path: Path, tmp_pa
 
 
 def test_a_wide_array_is_refused_by_a_model_without_names(model: LogisticCircuit, tmp_path: Path) -> None:
-    from dataclasses import replace
-
     save_model(replace(model, provenance={}), tmp_path / "bare.lcml")
     np.savez(tmp_path / "wide.npz", X=np.zeros((2, 5)))
     assert "expected 4 features per example, found 5" in refused(
@@ -245,9 +274,9 @@ def test_labels_and_parts_that_do_not_fit_are_refused(model_path: Path, tmp_path
     path = table(tmp_path / "new.csv", [[1, 2, 3, 4, "orchid"]], (*NAMES, "label"))
     assert "row 0 has the label 'orchid'" in refused("evaluate", model_path, path)
     assert "which column is the target?" in refused("evaluate", model_path, table(tmp_path / "u.csv", [[1, 2, 3, 4]]))
-    assert "split: expected one of train, valid, test" in refused("evaluate", model_path, "iris", "--split", "some")
-    message = refused("evaluate", model_path, "wine", "--split", "train")
-    assert "is not what the model was trained on (iris), so it has no train part" in message
+    assert "rows: expected one of train, valid, test, all" in refused("evaluate", model_path, "iris", "--rows", "some")
+    message = refused("evaluate", model_path, "wine", "--rows", "train")
+    assert "is not what the model was trained on (iris), so it has no train rows" in message
     assert "there is no row 60" in refused("explain", model_path, "iris", "--row", 60)
 
 

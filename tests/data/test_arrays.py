@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import tracemalloc
 import zipfile
 from pathlib import Path
 
@@ -113,3 +114,68 @@ def test_damaged_npz_files(tmp_path: Path) -> None:
         path.write_bytes(damaged)
         with pytest.raises(FormatError, match=r"file\.npz"):
             load_splits(path)
+
+
+def _npy(shape: tuple[int, ...], dtype: str = "<f8", values: bytes = b"") -> bytes:
+    """An .npy file whose header promises `shape`, whatever it holds."""
+    header = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': {shape}, }}"
+    text = header.encode().ljust(117) + b"\n"
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + values
+
+
+@pytest.mark.parametrize(
+    ("shape", "message"),
+    [
+        ((0, 2**31), "holds no examples"),
+        ((0, 2**40), "holds no examples"),
+        ((2**40, 0), "has no feature"),
+        ((-1, 4), "its header promises shape"),
+        ((2**40, 2**40), "its header promises shape"),
+    ],
+)
+def test_headers_cost_nothing_beyond_their_file(tmp_path: Path, shape: tuple[int, ...], message: str) -> None:
+    folder = tmp_path / "set"
+    folder.mkdir()
+    write(folder, _npy(shape), "features.npy")
+    np.save(folder / "labels.npy", np.zeros(0))
+    archive = tmp_path / "set.npz"
+    with zipfile.ZipFile(archive, "w") as new:
+        new.writestr("X.npy", _npy(shape))
+        new.writestr("y.npy", _npy((0,), "<i8"))
+    tracemalloc.start()
+    for source in (folder, archive):
+        with pytest.raises((DataError, FormatError), match=message):
+            load_splits(source)
+    assert tracemalloc.get_traced_memory()[1] < 1 << 22
+    tracemalloc.stop()
+
+
+def test_idx_counts_are_compared_before_anything_is_unpacked(tmp_path: Path) -> None:
+    header = b"\0\0\x08\x03" + (1_600_000).to_bytes(4, "big") + (32).to_bytes(4, "big") * 2
+    content = gzip.compress(header + bytes(16_000_000))  # promises 1.6 GB, which 1.6 MB of gzip can hold
+    write(tmp_path, content + bytes(1 << 21), "train-images-idx3-ubyte.gz")
+    write(tmp_path, idx_bytes(np.arange(40) % 2), "train-labels-idx1-ubyte")
+    with pytest.raises(DataError, match=r"1600000 examples but labels of shape \(40,\)"):
+        load_splits(tmp_path)
+    empty = b"\0\0\x08\x03" + (0).to_bytes(4, "big") + (2**31).to_bytes(4, "big") * 2
+    write(tmp_path, empty, "train-images-idx3-ubyte.gz")
+    with pytest.raises(DataError, match="holds no examples"):
+        load_splits(tmp_path)
+
+
+def test_headers_that_python_cannot_read(tmp_path: Path) -> None:
+    text = b"-" * 9000 + b"1\n"
+    archive = tmp_path / "minus.npz"
+    with zipfile.ZipFile(archive, "w") as new:
+        new.writestr("X.npy", b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text)
+        new.writestr("y.npy", _npy((0,)))
+    with pytest.raises(FormatError, match="array X: "):
+        load_splits(archive)
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_LZMA) as new:
+        new.writestr("X.npy", _npy((50, 50), values=bytes(20_000)))
+        new.writestr("y.npy", _npy((50,), values=bytes(400)))
+    content = bytearray(archive.read_bytes())
+    content[60:90] = b"\xff" * 30
+    archive.write_bytes(content)
+    with pytest.raises(FormatError, match=r"not a readable \.npz file|array X"):
+        load_splits(archive)

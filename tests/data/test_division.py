@@ -71,7 +71,19 @@ def test_fractions_of_zero_leave_those_parts_empty() -> None:
         (np.array(["10", "9", "10"]), (9, 10), [1, 0, 1]),
         (np.array(["b", "10", "a"]), ("10", "a", "b"), [2, 0, 1]),
         (np.array([1.0, -2.0]), (-2, 1), [1, 0]),
-        (np.array(["1.0", "01", "2"]), (1, 2), [0, 0, 1]),
+        (np.array(["1.0", "1", "2"]), (1, 2), [0, 0, 1]),
+        (np.array(["01", "1", "2"]), ("01", "1", "2"), [0, 1, 2]),
+        (np.array(["+1", "2"]), ("+1", "2"), [0, 1]),
+        (np.array(["0", "-0.0", "10"]), (0, 10), [0, 0, 1]),
+        (np.array(["True", "False", "true"]), ("false", "true"), [1, 0, 1]),
+        (np.array(["True", "False", "maybe"]), ("False", "True", "maybe"), [1, 0, 2]),
+        (np.array([True, False], object), ("false", "true"), [1, 0]),
+        (np.array([b"no", b"yes"]), ("no", "yes"), [0, 1]),
+        (np.array(["NA", "CH"]), ("CH", "NA"), [1, 0]),
+        (np.array(["18446744073709551616", "1"]), ("1", "18446744073709551616"), [1, 0]),
+        (np.array([2**63, 1], np.uint64), ("1", "9223372036854775808"), [1, 0]),
+        (np.array(["2026-01-31", "2025-12-24"], "M8[D]"), ("2025-12-24", "2026-01-31"), [1, 0]),
+        (np.array(["2026-01-31T12:30", "2026-01-31"], "M8[m]"), ("2026-01-31 00:00", "2026-01-31 12:30"), [1, 0]),
         (np.array([True, False]), ("false", "true"), [1, 0]),
         (np.array(["x", "y"], object), ("x", "y"), [0, 1]),
     ],
@@ -87,6 +99,8 @@ def test_classes_are_sorted_ints_or_text(labels: NDArray[Any], classes: tuple[in
 def test_labels_are_coded_by_the_classes_of_a_model() -> None:
     assert code_labels(np.array([5, 1]), "here", (1, 3, 5))[1].tolist() == [2, 0]
     assert code_labels(np.array([5, 1]), "here", ("1", "5", "a"))[1].tolist() == [1, 0]
+    assert code_labels(np.array([True, False]), "here", ("False", "True"))[1].tolist() == [1, 0]
+    assert code_labels(np.array(["TRUE", "FALSE"]), "here", ("false", "true"))[1].tolist() == [1, 0]
     with pytest.raises(DataError, match=r"here: row 1 has the label 4, .*the classes are 1, 3, 5"):
         code_labels(np.array([5, 4, 1]), "here", (1, 3, 5))
 
@@ -98,6 +112,10 @@ def test_labels_are_coded_by_the_classes_of_a_model() -> None:
         (np.array(["0.5", "1e3"]), r"the label 0\.5 is not a whole number"),
         (np.array([np.nan, 1.0]), "missing or not finite"),
         (np.array(["a", " "]), "a label is missing"),
+        (np.array(["1", "NA", "0"]), r"a label is missing \(NA\)"),
+        (np.array(["1", "null", "0"]), r"a label is missing \(null\)"),
+        (np.array(["2026-01-31", "NaT"], "M8[D]"), "a label is missing"),
+        (np.array([b"\xff", b"a"]), "no text in UTF-8"),
         (np.array([1, "a"], object), "found a mixture"),
         (np.array([1j]), "found type complex128"),
     ],

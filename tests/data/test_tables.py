@@ -1,9 +1,14 @@
 """CSV and Parquet files: what is read, and what is refused."""
 
+import gzip
+import os
 import sys
+from datetime import date, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
@@ -77,12 +82,14 @@ def test_constant_and_equal_columns_are_legal(tmp_path: Path) -> None:
         ),
         (TABLE.replace("a,b", "a,y"), r"which column is the target\? y, label all could be it"),
         (TABLE.replace("a,b", "a,a"), "column name 'a' is there twice"),
-        (TABLE.replace("a,b", ",b"), "column 0 has no name"),
+        (TABLE.replace("a,b", "a,"), "column 1 has no name"),
         (TABLE.replace("\n3,1.5", "\n3,red"), "column 'b' is not numeric .*row 3 holds 'red'"),
         (TABLE.replace("\n3,1.5", "\n3,"), "row 3 of column 'b' is empty"),
         (TABLE.replace("\n3,1.5", "\n3,NaN"), "row 3 of column 'b' is empty"),
         (TABLE.replace("\n3,1.5", "\n3,inf"), r"row 3, column 1 \('b'\) is inf"),
-        (TABLE.replace("\n3,1.5,yes", "\n3,1.5,"), "a label is missing"),
+        (TABLE.replace("\n3,1.5,yes", "\n3,1.5,"), r"row 3 of the target 'label' is empty"),
+        (TABLE.replace("\n3,1.5,yes", "\n3,1.5,NA"), r"row 3 of the target 'label' is empty"),
+        (TABLE.replace("yes", "1").replace("no", "0").replace("\n3,1.5,1", "\n3,1.5,null"), "row 3 of the target"),
         (TABLE.replace("no\n", "yes\n"), "one class only, 'yes'"),
         (TABLE.replace("3,1.5,yes", "3,1.5,perhaps"), r"class 'perhaps' has 1 example\(s\), but 3 are needed"),
         ("a,b,label\n", "holds no examples"),
@@ -110,9 +117,129 @@ def test_other_wrong_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         load_splits(write(tmp_path, "", "book.xlsx"))
     with pytest.raises(FormatError, match=r"torn\.parquet: not a readable table"):
         load_splits(write(tmp_path, b"PAR1 and no more", "torn.parquet"))
-    monkeypatch.setattr("lcml.data.tables.MAX_HEADER_CHARS", 100)
-    with pytest.raises(FormatError, match="first line is longer than 100"):
+    monkeypatch.setattr("lcml.data.delimited.MAX_HEADER_CHARS", 100)
+    with pytest.raises(FormatError, match="a line is longer than 100"):
         load_splits(write(tmp_path, "a" * 1000))
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(MissingDependencyError, match=r"reading table\.csv needs .* pip install 'lcml\[tables\]'"):
         load_splits(write(tmp_path, TABLE))
+
+
+def test_text_tables_of_every_kind_hold_the_same(tmp_path: Path) -> None:
+    plain = load_splits(write(tmp_path, TABLE, "plain.csv"))
+    variants: dict[str, str | bytes] = {
+        "semicolons.csv": TABLE.replace(",", ";"),
+        "decimal-comma.csv": TABLE.replace(",", ";").replace(".", ","),
+        "tabs.tsv": TABLE.replace(",", "\t"),
+        "tabs.csv": TABLE.replace(",", "\t"),
+        "bars.csv": TABLE.replace(",", "|"),
+        "packed.csv.gz": gzip.compress(TABLE.encode()),
+        "quoted.csv": TABLE.replace("no", '"no"').replace("a,b", '"a",b'),
+        "windows.csv": "\ufeff" + TABLE.replace("\n", "\r\n"),
+    }
+    for name, content in variants.items():
+        splits = load_splits(write(tmp_path, content, name))
+        assert splits.fingerprint == plain.fingerprint, name
+        assert splits.name == name.split(".")[0]
+        told = "".join(splits.notes)
+        assert ("separated by" in told) == (name in ("semicolons.csv", "decimal-comma.csv", "tabs.csv", "bars.csv"))
+        assert ("decimals with a comma" in told) == (name == "decimal-comma.csv")
+    damaged = gzip.compress(TABLE.encode())[:-9]
+    with pytest.raises(FormatError, match=r"cut\.csv\.gz: damaged gzip data"):
+        load_splits(write(tmp_path, damaged, "cut.csv.gz"))
+
+
+def test_line_breaks_in_quotes_and_long_rows(tmp_path: Path) -> None:
+    broken = "a,b,note,label\n" + "".join(f'{i},{i},"{"x" * 90}\n{"y" * 90}",{i % 2}\n' for i in range(12_000))
+    path = write(tmp_path, broken, "broken.csv")
+    assert path.stat().st_size > 2_000_000
+    assert load_examples(path, feature_names=("a", "b")).features.tolist() == [[i, i] for i in range(12_000)]
+    wide = write(tmp_path, ",".join(f"c{j}" for j in range(70_000)) + ",y\n", "wide.csv")
+    with wide.open("a") as file:
+        for i in range(4):
+            file.write(",".join(str(i + 0.123456789012345) for _ in range(70_000)) + f",{i % 2}\n")
+    assert wide.stat().st_size / 5 > 1_000_000
+    assert load_examples(wide, classes=(0, 1)).features[:, -1].tolist() == [i + 0.123456789012345 for i in range(4)]
+
+
+def test_columns_named_by_numbers(tmp_path: Path) -> None:
+    path = write(tmp_path, "0,1,2\n" + "".join(f"{i},{-i},{i % 2}\n" for i in range(10)))
+    assert load_splits(path, target="2").feature_names == ("0", "1")
+    assert load_examples(path, feature_names=("1",), target="2").features[3].tolist() == [-3]
+    with pytest.raises(DataError, match=r"starts with numbers .* name the target among them with --target"):
+        load_splits(path)
+
+
+@pytest.mark.parametrize("name", ["", "Unnamed: 0"])
+def test_row_numbers_of_a_text_table_are_no_feature(tmp_path: Path, name: str) -> None:
+    lines = TABLE.splitlines()
+    numbered = [f"{name},{lines[0]}", *(f"{i},{line}" for i, line in enumerate(lines[1:]))]
+    splits = load_splits(write(tmp_path, "\n".join(numbered) + "\n"))
+    assert splits.feature_names == ("a", "b")
+    assert splits.fingerprint == load_splits(write(tmp_path, TABLE, "plain.csv")).fingerprint
+    assert splits.notes == (f"{tmp_path / 'table.csv'}: column {name!r} numbers the rows; it is left out",)
+
+
+def test_a_frames_index_is_no_feature(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"a": np.arange(10.0), "label": [0, 1] * 5}, index=pd.Index(3 * np.arange(10), name="visit"))
+    frame.to_parquet(tmp_path / "frame.parquet")
+    splits = load_splits(tmp_path / "frame.parquet")
+    assert splits.feature_names == ("a",)
+    assert "column 'visit' numbers the rows" in splits.notes[0]
+    assert load_splits(tmp_path / "frame.parquet", target="label").feature_names == ("a",)
+    asked = load_examples(tmp_path / "frame.parquet", feature_names=("visit", "a"))  # by a model that was trained on it
+    assert asked.features[3].tolist() == [9, 3]
+
+
+def test_a_directory_of_parquet_parts_is_one_table(tmp_path: Path) -> None:
+    rows: dict[str, list[Any]] = {"a": list(range(20)), "label": ["no", "yes"] * 10}
+    (tmp_path / "parts").mkdir()
+    for part, span in (("b", slice(7, 20)), ("a", slice(0, 7))):
+        table = pa.table({name: values[span] for name, values in rows.items()})
+        parquet.write_table(table, tmp_path / "parts" / f"{part}.parquet")
+    (tmp_path / "parts" / "_metadata").write_bytes(b"not a part")
+    parquet.write_table(pa.table(rows), tmp_path / "whole.parquet")
+    parts, whole = load_splits(tmp_path / "parts"), load_splits(tmp_path / "whole.parquet")
+    assert (parts.name, parts.fingerprint) == ("parts", whole.fingerprint)
+    parquet.write_table(pa.table({"a": [1], "answer": ["no"]}), tmp_path / "parts" / "c.parquet")
+    with pytest.raises(DataError, match=r"c\.parquet: expected the columns of a\.parquet, .* in answer, label"):
+        load_splits(tmp_path / "parts")
+
+
+@pytest.mark.parametrize(
+    ("values", "classes"),
+    [
+        (pa.array([1, 2] * 5).cast(pa.decimal128(22, 2)), (1, 2)),
+        (pa.array([b"no", b"yes"] * 5), ("no", "yes")),
+        (pa.array([1.0, 0.0] * 5), (0, 1)),
+        (pa.array([True, False] * 5), ("false", "true")),
+        (pa.array([date(2026, 1, 31), date(2025, 12, 24)] * 5), ("2025-12-24", "2026-01-31")),
+        (pa.array([datetime(2026, 1, 31), datetime(2025, 12, 24)] * 5), ("2025-12-24", "2026-01-31")),
+        (pa.array(["01", "1"] * 5), ("01", "1")),
+        (pa.array(["NA", "CH"] * 5), ("CH", "NA")),
+    ],
+)
+def test_labels_are_spelled_alike_in_parquet_and_text(
+    tmp_path: Path, values: pa.Array, classes: tuple[object, ...]
+) -> None:
+    parquet.write_table(pa.table({"a": range(10), "label": values}), tmp_path / "table.parquet")
+    found = load_splits(tmp_path / "table.parquet")
+    assert found.classes == classes
+    texts = [value.decode() if isinstance(value, bytes) else str(value) for value in values.to_pylist()]
+    lines = "".join(f'{i},"{text.removesuffix(" 00:00:00")}"\n' for i, text in enumerate(texts))
+    assert load_splits(write(tmp_path, "a,label\n" + lines)).fingerprint == found.fingerprint
+
+
+@pytest.mark.parametrize("gap", ["NA", "NaN", "null", ""])
+def test_a_missing_label_is_no_class(tmp_path: Path, gap: str) -> None:
+    numbers = "".join(f"{i},{i % 2}\n" for i in range(10))
+    with pytest.raises(DataError, match="row 10 of the target 'label' is empty"):
+        load_splits(write(tmp_path, f"a,label\n{numbers}10,{gap}\n"))
+
+
+def test_what_is_no_regular_file_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.csv")
+    (tmp_path / "zeros.npz").symlink_to("/dev/zero")
+    for name in ("pipe.csv", "zeros.npz"):
+        with pytest.raises(DataError, match=f"{name} is no regular file"):
+            load_splits(tmp_path / name)

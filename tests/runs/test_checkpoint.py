@@ -1,5 +1,7 @@
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -129,6 +131,44 @@ def test_a_sound_container_that_holds_no_checkpoint_is_refused(tmp_path: Path, c
     write_container(path, CHECKPOINT_KIND, CHECKPOINT_VERSION, content, arrays)
     with pytest.raises(FormatError, match="last/bias"):
         load_checkpoint(path)
+
+
+def test_values_of_wrong_types_anywhere_are_refused(tmp_path: Path) -> None:
+    """Every value of the header, replaced by one of every other type, under right checksums."""
+    path = tmp_path / "c"
+    save_checkpoint(checkpoint(), path)
+    content, arrays = read_container(path, CHECKPOINT_KIND, CHECKPOINT_VERSION)
+
+    def variants(value: Any) -> Iterator[Any]:
+        """The value with one thing in it changed."""
+        others: tuple[Any, ...] = ("text", 1.5, {}, [], [1], True)
+        for other in others:
+            if type(other) is not type(value) and not (isinstance(value, int) and other == 1.5):
+                yield other
+        items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+        for key, inner in items:
+            for changed in variants(inner):
+                copy: Any = value.copy()
+                copy[key] = changed
+                yield copy
+
+    n_refused = n_read = 0
+    for changed in variants(content):
+        write_container(path, CHECKPOINT_KIND, CHECKPOINT_VERSION, changed if isinstance(changed, dict) else {}, arrays)
+        try:
+            read = load_checkpoint(path)
+        except FormatError:
+            n_refused += 1
+        else:  # what is read is sound: it can be written, and says the same again
+            n_read += 1
+            save_checkpoint(read, path)
+    assert n_refused > 300
+    assert n_read < 0.2 * n_refused
+    for name, array in arrays.items():
+        for damaged in (array.astype(np.float32), array.astype(np.uint8), array[None]):
+            write_container(path, CHECKPOINT_KIND, CHECKPOINT_VERSION, content, {**arrays, name: damaged})
+            with pytest.raises(FormatError):
+                load_checkpoint(path)
 
 
 def test_a_checkpoint_that_cannot_be_written_leaves_the_last_one(tmp_path: Path) -> None:

@@ -1,0 +1,133 @@
+"""Text tables: lines of values under a line of column names, separated by commas, semicolons, tabs or bars."""
+
+import csv
+import gzip
+import io
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, TextIO
+
+from lcml.data.labels import GAPS
+from lcml.data.raw import listed
+from lcml.errors import DataError, FormatError
+
+SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
+MAX_HEADER_CHARS = 1 << 24
+"""A longer line of column names is none (and is not read into memory)."""
+
+_SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+_SAMPLE_LINES = 100
+_BLOCK_BYTES = (1 << 20, 1 << 25, (1 << 31) - 1)
+"""What pyarrow reads at a time: a row must fit into it, so that a longer block is tried where one does not."""
+
+_DECIMAL_COMMA = re.compile(r"\s*-?\d+,\d+\s*")
+_DECIMAL_POINT = re.compile(r"\s*-?\d+\.\d+\s*")
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """A file of text and how its lines are to be read."""
+
+    path: Path
+    names: list[str]
+    separator: str
+    decimal: str
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a user should know of how the file is read."""
+        if self.separator == _usual_separator(self.path):
+            return ()
+        comma = ", decimals with a comma" if self.decimal == "," else ""
+        return (f"{self.path}: values are separated by {_SEPARATORS[self.separator]}{comma}",)
+
+
+def is_text_table(path: Path) -> bool:
+    """Whether the file's name is that of a text table."""
+    return path.name.lower().endswith(SUFFIXES)
+
+
+def open_text_table(path: Path, expected: tuple[str, ...]) -> TextTable:
+    """The column names of a text table, how values are separated and decimals written.
+
+    expected: names that are asked for; without one of them a first line of numbers is refused as no line of names.
+    Raises DataError for that, FormatError for a first line that is too long, csv.Error, UnicodeDecodeError.
+    """
+    with _text(path) as file:
+        separator = _separator(path, next(_lines(file, path), ""))
+        file.seek(0)
+        rows = csv.reader(_lines(file, path), delimiter=separator)
+        names = next(rows, [])
+        if names and all(map(_is_number, names)) and not set(expected) & set(names):
+            raise DataError(
+                f"{path} starts with numbers ({listed(names)}); put a line of column names before them, or name the "
+                "target among them with --target"
+            )
+        values = [value for row in islice(rows, _SAMPLE_LINES) for value in row] if separator == ";" else []
+    by_comma = any(map(_DECIMAL_COMMA.fullmatch, values)) and not any(map(_DECIMAL_POINT.fullmatch, values))
+    return TextTable(path, names, separator, "," if by_comma else ".")
+
+
+def read_text_table(table: TextTable, columns: list[str], target: str | None) -> Any:
+    """The columns as a pyarrow table, the target as text; texts in GAPS, and empty ones, are null.
+
+    Raises pyarrow's errors, OSError, and DataError where memory cannot hold what a gzipped file unpacks to.
+    """
+    import pyarrow as pa
+    from pyarrow import csv as arrow_csv
+
+    # Labels stay text here, so that their type does not depend on which of them a file happens to hold.
+    convert = arrow_csv.ConvertOptions(
+        include_columns=columns,
+        column_types={} if target is None else {target: pa.string()},
+        null_values=["", *GAPS],
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+        decimal_point=table.decimal,
+    )
+    parse = arrow_csv.ParseOptions(delimiter=table.separator, newlines_in_values=True)
+    for block in _BLOCK_BYTES:
+        try:
+            with _bytes(table.path) as file:
+                return arrow_csv.read_csv(file, arrow_csv.ReadOptions(block_size=block), parse, convert)
+        except pa.ArrowInvalid as error:
+            if "straddling" not in str(error) or block == _BLOCK_BYTES[-1]:
+                raise
+    raise AssertionError
+
+
+def _bytes(path: Path) -> Any:
+    return gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb")
+
+
+def _text(path: Path) -> TextIO:
+    return io.TextIOWrapper(_bytes(path), encoding="utf-8-sig", newline="")
+
+
+def _lines(file: TextIO, path: Path) -> Iterator[str]:
+    while line := file.readline(MAX_HEADER_CHARS):
+        if len(line) == MAX_HEADER_CHARS:
+            raise FormatError(f"a line is longer than {MAX_HEADER_CHARS} characters; expected column names", path)
+        yield line
+
+
+def _usual_separator(path: Path) -> str:
+    return "\t" if ".tsv" in path.name.lower() else ","
+
+
+def _separator(path: Path, line: str) -> str:
+    """The usual one where the line of names has it, else the one that it has most of."""
+    bare = re.sub(r'"[^"]*"', "", line)
+    usual = _usual_separator(path)
+    return usual if usual in bare else max(_SEPARATORS, key=lambda mark: (bare.count(mark), mark == usual))
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
