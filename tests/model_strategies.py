@@ -9,7 +9,8 @@ from hypothesis.extra.numpy import arrays
 from lcml.circuits.circuit import Circuit, initial_circuit
 from lcml.circuits.splits import Split, apply_splits
 from lcml.circuits.vtree import Vtree, random
-from lcml.inputs.encoders import BooleanEncoder, Encoder, ScaleEncoder
+from lcml.inputs.encoders import BooleanEncoder, ScaleEncoder
+from lcml.inputs.encoding import Encoder
 from lcml.model.head import Link, n_weight_sets
 from lcml.model.model import LogisticCircuit
 
@@ -75,8 +76,8 @@ def assert_same_model(found: LogisticCircuit, expected: LogisticCircuit) -> None
     for name in ("element_weights", "literal_weights", "bias"):
         assert_same_bits(getattr(found, name), getattr(expected, name))
     assert type(found.encoder) is type(expected.encoder)
-    for name, array in expected.encoder.arrays().items():
-        assert_same_bits(found.encoder.arrays()[name], array)
+    for name, array in expected.encoder.state().items():
+        assert_same_bits(found.encoder.state()[name], array)
     assert found.classes == expected.classes
     assert [type(c) for c in found.classes] == [type(c) for c in expected.classes]
     assert found.link == expected.link

@@ -1,13 +1,16 @@
 """The encoder as ONNX nodes: raw features to probabilities, as `lcml.inputs.encoders` and `lcml.inputs.channels`
 compute them."""
 
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lcml.errors import SettingsError
 from lcml.inputs.channels import CHANNELS, RADIUS, ChannelEncoder
-from lcml.inputs.encoders import BooleanEncoder, Encoder, ScaleEncoder
+from lcml.inputs.encoders import BooleanEncoder, ScaleEncoder
+from lcml.inputs.encoding import Encoder
 from lcml_export.graph import Graph, onnx_type
 
 InputType: TypeAlias = Literal["float32", "uint8", "float64"]
@@ -17,14 +20,12 @@ _UINT8_MAX = 255
 
 def encode(graph: Graph, encoder: Encoder, features: str, input_type: InputType) -> str:
     """Probabilities float32 (n_examples, n_outputs) of raw `features` (n_examples, n_features)."""
-    if isinstance(encoder, ChannelEncoder):
-        return _channels(graph, encoder, encode(graph, encoder.base, features, input_type))
-    if isinstance(encoder, BooleanEncoder):
-        return _boolean(graph, encoder, features, input_type)
-    return _scaled(graph, encoder, features, input_type)
+    if encoder.kind not in _NODES:
+        raise SettingsError(f"encoder {encoder.kind!r}: expected one that ONNX can hold: {', '.join(_NODES)}")
+    return _NODES[encoder.kind](graph, encoder, features, input_type)
 
 
-def _channels(graph: Graph, encoder: ChannelEncoder, probabilities: str) -> str:
+def _channels(graph: Graph, encoder: ChannelEncoder, features: str, input_type: InputType) -> str:
     """Each channel is a stencil and an offset, cut off at 0 and 1, or its root: one convolution, the same on every raw
     image."""
     n_images = encoder.image_shape[0]
@@ -32,7 +33,11 @@ def _channels(graph: Graph, encoder: ChannelEncoder, probabilities: str) -> str:
     kernels = graph.constant([[stencil.kernel] for stencil in stencils], np.float32)
     offsets = graph.constant([stencil.offset for stencil in stencils], np.float32)
     border = graph.constant([0, 0, RADIUS, RADIUS] * 2, np.int64)
-    images = graph.op("Reshape", probabilities, graph.constant([0, *encoder.image_shape], np.int64))  # 0: as before
+    images = graph.op(
+        "Reshape",
+        encode(graph, encoder.base, features, input_type),
+        graph.constant([0, *encoder.image_shape], np.int64),
+    )  # 0: as before
     padded = graph.op("Pad", images, border, mode="edge")
     responses = graph.op("Conv", padded, kernels, offsets, group=n_images)
     zero, one = (graph.constant(bound, np.float32) for bound in (0, 1))
@@ -70,6 +75,14 @@ def _scaled(graph: Graph, encoder: ScaleEncoder, features: str, input_type: Inpu
     if np.any(span != 1):
         features = graph.op("Div", features, graph.constant(_shared(span), kind))
     return features if single else graph.op("Cast", features, to=onnx_type(np.float32))
+
+
+_NODES: Mapping[str, Callable[[Graph, Any, str, InputType], str]] = {
+    ScaleEncoder.kind: _scaled,
+    BooleanEncoder.kind: _boolean,
+    ChannelEncoder.kind: _channels,
+}
+"""By the encoder's kind."""
 
 
 def _clipped(graph: Graph, features: str, low: NDArray[Any], high: NDArray[Any], kind: Any) -> str:

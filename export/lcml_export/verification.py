@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from lcml.backend import Backend, NumpyBackend, get_backend
 from lcml.errors import MissingDependencyError, OutputError
-from lcml.inputs.channels import ChannelEncoder
-from lcml.inputs.encoders import BooleanEncoder
 from lcml.model.head import predicted_codes, probabilities
 from lcml.model.model import LogisticCircuit
 
@@ -28,6 +26,9 @@ ROOT_OF_ROUNDING = float(np.sqrt(np.finfo(np.float32).eps))
 """What a square root makes of one rounding of a flow that should be 0."""
 
 PROBABILITY_TOLERANCE = 1e-4
+
+_MARGIN = 0.1
+"""Random inputs go beyond the encoder's range by this share of it on either side."""
 
 _AT_ONCE = 64
 """Examples that lcml computes at once: with windows, each takes megabytes."""
@@ -90,19 +91,13 @@ def example_inputs(model: LogisticCircuit, input_type: str, seed: int) -> Iterat
     """Raw inputs of every kind: random (beyond the encoder's range too), and 129 or 2 Boolean, zero, one, real ones."""
     generator = np.random.default_rng(seed)
     encoder, n = model.encoder, model.encoder.n_features
-    if isinstance(encoder, ChannelEncoder):
-        encoder = encoder.base
-    if isinstance(encoder, BooleanEncoder):
-        low, high = encoder.threshold - 1, encoder.threshold + 1
-    else:
-        low, high = encoder.low, np.where(encoder.high > encoder.low, encoder.high, encoder.low + 1)
-    margin = 0.1 * (high - low)
-    yield "random", _as_input(generator.uniform(low - margin, high + margin, (max(BATCHES), n)), input_type)
-    yield "Boolean", _as_input(np.where(generator.random((129, n)) < 0.5, low, high), input_type)
+    beyond = generator.uniform(-_MARGIN, 1 + _MARGIN, (max(BATCHES), n))
+    yield "random", _as_input(encoder.inputs_at(beyond), input_type)
+    yield "Boolean", _as_input(encoder.inputs_at(generator.integers(0, 2, (129, n)).astype(np.float64)), input_type)
     yield "zero", _as_input(np.zeros((2, n)), input_type)
     yield "one", _as_input(np.ones((2, n)), input_type)
-    sparse = np.where(generator.random((129, n)) < 0.8, low, generator.uniform(low, high, (129, n)))
-    yield "real", _as_input(sparse, input_type)
+    sparse = np.where(generator.random((129, n)) < 0.8, 0.0, generator.random((129, n)))
+    yield "real", _as_input(encoder.inputs_at(sparse), input_type)
 
 
 def with_logits(model: onnx.ModelProto, n_sets: int) -> onnx.ModelProto:

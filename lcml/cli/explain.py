@@ -23,7 +23,7 @@ def explain(
     """Say why an example gets its label: the conditions that add most to the logit of that class, in words."""
     from dataclasses import asdict
 
-    from lcml.cli.inputs import read_examples, shown_names
+    from lcml.cli.inputs import read_examples
     from lcml.errors import DataError
     from lcml.explain.contributions import explain as explain_example
     from lcml.formats import load_model
@@ -37,7 +37,7 @@ def explain(
         labels = []
     if row >= len(examples):
         raise DataError(f"{data} has {len(examples)} examples here, so there is no row {row} (rows count from 0)")
-    found = explain_example(loaded, examples.features[row : row + 1][0], shown_names(loaded), top)
+    found = explain_example(loaded, examples.features[row : row + 1][0], top=top)
     truth = labels[row] if labels else None
     chances = {str(name): p for name, p in zip(loaded.classes, found.probabilities, strict=True)}
     if json:

@@ -6,8 +6,8 @@ from typing import Any, cast, get_args
 
 from lcml.data import DataSplits, Examples, load_examples, load_rows, load_splits
 from lcml.data.load import RowsName, SplitName
-from lcml.data.raw import default_names
 from lcml.errors import DataError, SettingsError
+from lcml.explain.names import known_names
 from lcml.model.model import LogisticCircuit
 
 _DIVISION = {"seed": int, "valid_fraction": float, "test_fraction": float, "train_fraction": float}
@@ -116,19 +116,6 @@ def _division(model: LogisticCircuit) -> dict[str, Any]:
         for name, kind in _DIVISION.items()
         if isinstance(trained_on.get(name), int | float)
     }
-
-
-def known_names(model: LogisticCircuit) -> tuple[str, ...] | None:
-    """The names of the features that the model was trained on, where it knows them."""
-    names = training_data(model).get("feature_names")
-    if not isinstance(names, list) or len(names) != model.encoder.n_features:
-        return None
-    return tuple(str(name) for name in names)
-
-
-def shown_names(model: LogisticCircuit) -> tuple[str, ...]:
-    """A name for every feature."""
-    return known_names(model) or default_names(model.encoder.n_features)
 
 
 def training_data(model: LogisticCircuit) -> Mapping[str, Any]:

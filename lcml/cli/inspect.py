@@ -22,10 +22,9 @@ def inspect(
     ] = _TOP,
 ) -> None:
     """Show what is in a model: sizes, encoder, classes, where it comes from, and what weighs most in it."""
-    from lcml.cli.inputs import shown_names
-    from lcml.explain.contributions import feature_cases, top_conditions
+    from lcml.explain.conditions import feature_cases
+    from lcml.explain.contributions import top_conditions
     from lcml.formats import load_model
-    from lcml.inputs.channels import ChannelEncoder
 
     loaded = load_model(model)
     n_sets, circuits = len(loaded.bias), [part.circuit for part in loaded.parts]
@@ -39,7 +38,7 @@ def inspect(
         "n_classes": len(loaded.classes),
         "link": loaded.link,
         "encoder": loaded.encoder.kind,
-        "channels": list(loaded.encoder.channels) if isinstance(loaded.encoder, ChannelEncoder) else [],
+        "channels": list(loaded.encoder.channels),
         "n_variables": loaded.encoder.n_outputs,
         "n_parts": len(loaded.parts),
         "n_elements": loaded.n_elements,
@@ -54,7 +53,7 @@ def inspect(
     }
     levels = [{"part": part} | level for part, circuit in enumerate(circuits) for level in _levels(circuit)]
     parts = [_part(number, part) for number, part in enumerate(loaded.parts)]
-    conditions = top_conditions(loaded, shown_names(loaded), top)
+    conditions = top_conditions(loaded, top=top)
     if json:
         tops = {
             str(name): [{"condition": text, "weight": weight} for text, weight in found]

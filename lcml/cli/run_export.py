@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lcml.cli.inputs import known_names
 from lcml.errors import MissingDependencyError
+from lcml.explain.names import known_names
 from lcml.formats import load_model
-from lcml.inputs.channels import ChannelEncoder
 from lcml.model.model import LogisticCircuit
 from lcml.runs.records import MODEL_ARTIFACT
 from lcml.tracking import DEFAULT_URI, download_artifact, find_run, log_onnx
@@ -105,9 +104,8 @@ def _as_logged(report: "ExportReport") -> "ExportReport":
 
 
 def input_example(model: LogisticCircuit, input_dtype: str) -> NDArray[Any]:
-    """Raw examples that tell nothing of the data but their range: all lowest, then all highest; or all thresholds."""
-    plain = model.encoder.base if isinstance(model.encoder, ChannelEncoder) else model.encoder
-    rows = np.stack(list(plain.arrays().values()))
+    """Raw examples that tell nothing of the data but their range: all lowest, then all highest."""
+    rows: NDArray[Any] = model.encoder.inputs_at(np.array([[0.0], [1.0]]).repeat(model.encoder.n_features, axis=1))
     if input_dtype == "uint8":
         rows = np.clip(np.rint(rows), 0, _LARGEST_BYTE)
     return rows.astype(input_dtype)

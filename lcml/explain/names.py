@@ -2,28 +2,44 @@
 
 from collections.abc import Sequence
 
-from lcml.circuits.views import IdentityView, View, WindowView
-from lcml.inputs.channels import ChannelEncoder
-from lcml.inputs.encoders import Encoder
+from lcml.circuits.views import IdentityView, View
+from lcml.data.raw import default_names
+from lcml.inputs.channels import image_channels, pixel_names
+from lcml.inputs.encoding import Encoder
+from lcml.model.model import LogisticCircuit
 
 
 def variable_names(encoder: Encoder, view: View, feature_names: Sequence[str]) -> tuple[str, ...]:
-    """A name for every variable under `view`: the feature's, or the pixel's as channel[row,column].
+    """A name for every variable under `view`: the encoder's, or the pixel's as channel[row,column].
 
     In a window, rows and columns count from the window's corner. Channels of a plain encoder, which have no name, are
     "input", or "input 0", "input 1" and so on; those of several raw images begin with "image 0", "image 1" and so on.
     """
-    if isinstance(encoder, ChannelEncoder):
-        n_images = encoder.image_shape[0]
-        images = [""] if n_images == 1 else [f"image {image} " for image in range(n_images)]
-        channels = [image + name for image in images for name in encoder.channels]
-        shape = encoder.output_shape[1:]
-    elif isinstance(view, IdentityView):
-        return tuple(feature_names)
+    if isinstance(view, IdentityView):
+        return encoder.variable_names(feature_names)
+    n_channels = view.image_shape[0]
+    if encoder.channels:
+        channels = image_channels(encoder.channels, n_channels)
     else:
-        n_channels = view.image_shape[0]
         channels = ["input"] if n_channels == 1 else [f"input {channel}" for channel in range(n_channels)]
-    if isinstance(view, WindowView):
-        channels, shape = [channels[channel] for channel in view.chosen_channels], view.window
-    height, width = shape
-    return tuple(f"{name}[{row},{column}]" for name in channels for row in range(height) for column in range(width))
+    return pixel_names([channels[channel] for channel in view.chosen_channels], *view.window)
+
+
+def part_names(model: LogisticCircuit, part: int, feature_names: Sequence[str] | None = None) -> tuple[str, ...]:
+    """The `variable_names` of a part; features have by default the names that `shown_names` gives."""
+    names = shown_names(model) if feature_names is None else feature_names
+    return variable_names(model.encoder, model.parts[part].view, names)
+
+
+def known_names(model: LogisticCircuit) -> tuple[str, ...] | None:
+    """The names of the features that the model was trained on, where its provenance tells them."""
+    data = model.provenance.get("data")
+    names = data.get("feature_names") if isinstance(data, dict) else None
+    if not isinstance(names, list) or len(names) != model.encoder.n_features:
+        return None
+    return tuple(str(name) for name in names)
+
+
+def shown_names(model: LogisticCircuit) -> tuple[str, ...]:
+    """A name for every feature: the known one, else x0, x1 and so on."""
+    return known_names(model) or default_names(model.encoder.n_features)

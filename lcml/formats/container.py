@@ -1,7 +1,9 @@
-"""The container of lcml's own files: a zip archive, uncompressed, of one JSON header and arrays in numpy's .npy format.
+"""The container of lcml's own files: a zip archive, uncompressed, of one JSON header and arrays, of numbers
+in numpy's .npy format, of text in JSON.
 
-    lcml.json     {"format": ..., "version": ..., "content": ..., "arrays": [names]}: always the first member
-    NAME.npy      one member per array, little-endian, C order
+    lcml.json     {"format": ..., "version": ..., "content": ..., "arrays": [names], "texts": [names]}: the first member
+    NAME.npy      one member per array of numbers, little-endian, C order
+    NAME.json     one member per array of text: a list of strings; a header without "texts" means none
 
 Nothing in it is ever unpickled. The archive keeps a CRC-32 of every member, and since no member is compressed, none
 can be larger than the file. Equal content gives equal bytes: the members carry no time and stand in a fixed order.
@@ -28,6 +30,9 @@ HEADER_NAME = "lcml.json"
 NPY_VERSION = (1, 0)
 DTYPES = frozenset(np.dtype(name) for name in ("<f8", "<f4", "<i8", "<i4", "|u1", "|b1"))
 
+TEXT = np.dtypes.StringDType()
+"""The type of an array of text in memory: a long string makes no other longer."""
+
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip archive can record
 _UNIX = 3
 _READABLE_FILE = 0o100644 << 16
@@ -38,13 +43,16 @@ _END_RECORD_SIZE = 22
 def write_container(path: str | Path, kind: str, version: int, content: Mapping[str, Any], arrays: Arrays) -> None:
     """Write a container atomically.
 
-    content: a JSON object; arrays: by name, of one of DTYPES. Raises FormatError where `content` is not JSON (NaN and
-    infinity are not) or an array has another type, OutputError where the file cannot be written.
+    content: a JSON object; arrays: by name, of one of DTYPES, or of text (n,). Raises FormatError where `content` is
+    not JSON (NaN and infinity are not) or an array is of another type, OutputError where the file cannot be written.
     """
-    header = {"format": kind, "version": version, "content": content, "arrays": sorted(arrays)}
+    texts = sorted(name for name, array in arrays.items() if is_text(array))
+    numbers = sorted(set(arrays) - set(texts))
+    header = {"format": kind, "version": version, "content": content, "arrays": numbers}
     try:
-        parts = {HEADER_NAME: json.dumps(header, sort_keys=True, allow_nan=False, indent=1).encode("ascii")}
-        parts |= {f"{name}.npy": _npy_bytes(name, arrays[name]) for name in sorted(arrays)}
+        parts = {HEADER_NAME: _json_bytes(header | {"texts": texts} if texts else header)}
+        parts |= {f"{name}.npy": _npy_bytes(name, arrays[name]) for name in numbers}
+        parts |= {f"{name}.json": _text_bytes(name, arrays[name]) for name in texts}
     except (TypeError, ValueError, RecursionError) as error:
         raise FormatError(f"the {kind} cannot be written as JSON and plain arrays: {error}", path) from error
     with atomic_writer(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
@@ -52,6 +60,11 @@ def write_container(path: str | Path, kind: str, version: int, content: Mapping[
             member = zipfile.ZipInfo(name, _EPOCH)
             member.create_system, member.external_attr = _UNIX, _READABLE_FILE
             archive.writestr(member, part)
+
+
+def is_text(array: NDArray[Any]) -> bool:
+    """Whether the array is one of text."""
+    return array.dtype.kind in "TU"
 
 
 def read_container(path: str | Path, kind: str, version: int) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -110,13 +123,15 @@ def _read_header(archive: zipfile.ZipFile, size: int, path: str | Path, kind: st
 def _read_content(
     archive: zipfile.ZipFile, size: int, header: dict[str, Any]
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    names = header["arrays"]
-    expected = sorted([HEADER_NAME, *(f"{name}.npy" for name in names)])
+    names, texts = header["arrays"], header.get("texts", [])
+    expected = sorted([HEADER_NAME, *(f"{name}.npy" for name in names), *(f"{name}.json" for name in texts)])
     found = sorted(archive.namelist())
     if found != expected:
         culprits = sorted(set(expected) ^ set(found)) or found
         raise ValueError(f"its parts are not those that the header lists: {culprits[0]!r}")
-    return header["content"], {name: _array(name, _read_member(archive, f"{name}.npy", size)) for name in names}
+    arrays = {name: _array(name, _read_member(archive, f"{name}.npy", size)) for name in names}
+    arrays |= {name: _text_array(name, _read_member(archive, f"{name}.json", size)) for name in texts}
+    return header["content"], arrays
 
 
 def _read_member(archive: zipfile.ZipFile, name: str, size: int) -> bytes:
@@ -125,6 +140,16 @@ def _read_member(archive: zipfile.ZipFile, name: str, size: int) -> bytes:
     if member.compress_type != zipfile.ZIP_STORED or not member.file_size == member.compress_size <= size:
         raise ValueError(f"part {name!r}: expected at most {size} bytes, not compressed")
     return archive.read(member)
+
+
+def _json_bytes(value: Any) -> bytes:
+    return json.dumps(value, sort_keys=True, allow_nan=False, indent=1).encode("ascii")
+
+
+def _text_bytes(name: str, array: NDArray[Any]) -> bytes:
+    if array.ndim != 1:
+        raise TypeError(f"array {name!r} of text is of shape {array.shape}")
+    return _json_bytes(array.tolist())
 
 
 def _npy_bytes(name: str, array: NDArray[Any]) -> bytes:
@@ -146,6 +171,16 @@ def _array(name: str, part: bytes) -> NDArray[Any]:
     if fortran_order or dtype not in DTYPES or math.prod(shape) * dtype.itemsize != len(part) - start:
         raise ValueError(f"array {name!r}: shape {shape} of {dtype} does not fit its {len(part) - start} bytes")
     return np.frombuffer(part, dtype, offset=start).reshape(shape)
+
+
+def _text_array(name: str, part: bytes) -> NDArray[Any]:
+    """The array of text of a .json member, read-only."""
+    strings = json.loads(part)
+    if not isinstance(strings, list) or not all(type(string) is str for string in strings):
+        raise ValueError(f"array {name!r}: expected a list of strings")
+    array: NDArray[Any] = np.array(strings, TEXT)
+    array.setflags(write=False)
+    return array
 
 
 def _refuse_constant(name: str) -> float:

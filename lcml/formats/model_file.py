@@ -12,12 +12,13 @@ from lcml.circuits.parts import Part
 from lcml.circuits.views import View, view_from_dict
 from lcml.circuits.vtree import Vtree
 from lcml.errors import CircuitError, FormatError, LcmlError
-from lcml.formats.container import Arrays, read_container, write_container
-from lcml.inputs.channels import stored_encoder
+from lcml.formats.container import Arrays, is_text, read_container, write_container
+from lcml.inputs.registry import stored_encoder
 from lcml.model.model import LogisticCircuit
 
 MODEL_KIND = "lcml model"
-MODEL_VERSION = 2
+MODEL_VERSION = 3
+"""That of files whose encoder holds text; all others are written as version 2, which older programs read."""
 
 _TYPES: dict[str, tuple[type, int]] = {
     "vtree/left": (np.int32, 1),
@@ -39,7 +40,9 @@ def save_model(model: LogisticCircuit, path: str | Path) -> None:
 
     Raises FormatError where the provenance is not JSON, OutputError where the file cannot be written.
     """
-    write_container(path, MODEL_KIND, MODEL_VERSION, *model_parts(model))
+    content, arrays = model_parts(model)
+    version = MODEL_VERSION if any(map(is_text, arrays.values())) else MODEL_VERSION - 1
+    write_container(path, MODEL_KIND, version, content, arrays)
 
 
 def load_model(path: str | Path) -> LogisticCircuit:
@@ -61,7 +64,7 @@ def model_parts(model: LogisticCircuit) -> tuple[dict[str, Any], dict[str, NDArr
         for name in _TYPES:
             owner = {"vtree": part.circuit.vtree, "circuit": part.circuit}.get(name.split("/")[0], part)
             arrays[f"{number}/{name}"] = getattr(owner, name.split("/")[-1])
-    arrays |= {f"encoder/{name}": array for name, array in model.encoder.arrays().items()}
+    arrays |= {f"encoder/{name}": array for name, array in model.encoder.state().items()}
     content = {
         "classes": [str(c) if isinstance(c, str) else int(c) for c in model.classes],
         "link": model.link,

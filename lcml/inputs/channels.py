@@ -16,16 +16,17 @@ convolution.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, fields
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from lcml.arrays import FloatArray
 from lcml.errors import FormatError, SettingsError
-from lcml.inputs.encoders import Encoder, PlainEncoder, encoder_from_arrays
+from lcml.inputs.encoders import PLAIN_ENCODERS, PlainEncoder
+from lcml.inputs.encoding import Encoder, State
 from lcml.inputs.rows import check_features
 
 RADIUS = 2
@@ -83,8 +84,20 @@ def check_channels(names: Sequence[str]) -> None:
         raise SettingsError(f"channels: {found}; choose one or more, each once, of {', '.join(CHANNELS)}")
 
 
+def image_channels(channels: Sequence[str], n_channels: int) -> list[str]:
+    """Names of all `n_channels` images: the same `channels` are made of every raw one, told apart by its number."""
+    n_images = n_channels // len(channels)
+    images = [""] if n_images == 1 else [f"image {image} " for image in range(n_images)]
+    return [image + name for image in images for name in channels]
+
+
+def pixel_names(channels: Sequence[str], height: int, width: int) -> tuple[str, ...]:
+    """channel[row,column] for every pixel of every channel, in the order of the variables."""
+    return tuple(f"{name}[{row},{column}]" for name in channels for row in range(height) for column in range(width))
+
+
 @dataclass(frozen=True, eq=False)
-class ChannelEncoder:
+class ChannelEncoder(Encoder):
     """Channels of the probabilities that `base` makes of an image.
 
     image_shape: (height, width), or (channels, height, width) where an example holds several images one after another;
@@ -94,7 +107,7 @@ class ChannelEncoder:
     base: PlainEncoder
     image_shape: tuple[int, ...]
     channels: tuple[str, ...]
-    kind: ClassVar[Literal["channels"]] = "channels"
+    kind: ClassVar[str] = "channels"
 
     def __post_init__(self) -> None:
         shape = (1, *self.image_shape) if len(self.image_shape) == 2 else self.image_shape
@@ -112,16 +125,15 @@ class ChannelEncoder:
     def n_features(self) -> int:
         return self.base.n_features
 
-    @cached_property
+    @property
+    def n_outputs(self) -> int:
+        return self.n_features * len(self.channels)
+
+    @property
     def output_shape(self) -> tuple[int, int, int]:
         """(channels, height, width) of what `encode` returns: all channels of the first raw image, then the next's."""
         n_images, height, width = self.image_shape
         return n_images * len(self.channels), height, width
-
-    @property
-    def n_outputs(self) -> int:
-        """Probabilities per example."""
-        return self.n_features * len(self.channels)
 
     def encode(self, x: ArrayLike) -> NDArray[np.float32]:
         """Probabilities (n, n_outputs), float32, C-contiguous, of raw features (n, n_features), in `output_shape`.
@@ -139,32 +151,32 @@ class ChannelEncoder:
                 encoded[rows, :, k] = _response(padded, CHANNELS[name], height, width)
         return encoded.reshape(len(raw), self.n_outputs)
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """What the model file stores; `stored_encoder` is the way back."""
+    def variable_names(self, feature_names: Sequence[str]) -> tuple[str, ...]:
+        """The pixels' names; of several raw images, "image 0 grey[0,0]" and so on."""
+        return pixel_names(image_channels(self.channels, self.output_shape[0]), *self.output_shape[1:])
+
+    def inputs_at(self, shares: FloatArray) -> FloatArray:
+        return self.base.inputs_at(shares)
+
+    def state(self) -> State:
+        """That of `base`, beside `image_shape` and the places of `channels` in `CHANNELS`."""
         places = [list(CHANNELS).index(name) for name in self.channels]
-        own = {name: np.array(values, np.int32) for name, values in zip(_OWN, (self.image_shape, places), strict=True)}
-        return {**self.base.arrays(), **own}
+        own = zip(_OWN, (self.image_shape, places), strict=True)
+        return {**self.base.state(), **{name: np.array(values, np.int32) for name, values in own}}
 
-
-def stored_encoder(kind: str, arrays: Mapping[str, ArrayLike]) -> Encoder:
-    """The encoder of any kind whose `kind` and `arrays()` these are; FormatError where they describe none."""
-    if kind != ChannelEncoder.kind:
-        return encoder_from_arrays(kind, arrays)
-    own = {name: np.asarray(arrays[name]) for name in _OWN if name in arrays}
-    plain = {name: array for name, array in arrays.items() if name not in own}
-    names = list(CHANNELS)
-    whole = len(own) == len(_OWN) and all(a.dtype.kind == "i" and a.ndim == 1 and np.all(a >= 0) for a in own.values())
-    if not whole or np.any(own["channels"] >= len(names)):
-        raise FormatError(
-            f"encoder 'channels': expected {' and '.join(_OWN)}, channels below {len(names)}, found {own}; the model "
-            "file is damaged or newer than this lcml"
-        )
-    base = encoder_from_arrays("boolean" if "threshold" in plain else "scale", plain)
-    try:
-        chosen = tuple(names[place] for place in own["channels"])
-        return ChannelEncoder(base, tuple(own["image_shape"].tolist()), chosen)
-    except SettingsError as error:
-        raise FormatError(f"encoder {error}") from error
+    @classmethod
+    def from_state(cls, state: State) -> Self:
+        shape, places = own = [np.asarray(state.get(name, 0.0)) for name in _OWN]
+        plain = {name: array for name, array in state.items() if name not in _OWN}
+        bases = [base for base in PLAIN_ENCODERS.values() if {*plain} == {field.name for field in fields(base)}]
+        right = all(array.dtype.kind == "i" and array.ndim == 1 and np.all(array >= 0) for array in own)
+        if not bases or not right or np.any(places >= len(CHANNELS)):
+            raise FormatError(
+                f"expected {' and '.join(_OWN)}, channels below {len(CHANNELS)}, and the arrays of one of "
+                f"{', '.join(PLAIN_ENCODERS)}, found {dict(state)}; the file is damaged or newer than this lcml"
+            )
+        names = list(CHANNELS)
+        return cls(bases[0].from_state(plain), tuple(shape.tolist()), tuple(names[place] for place in places))
 
 
 _OWN = ("image_shape", "channels")

@@ -1,24 +1,23 @@
-"""Encoders: how a raw example becomes q in [0, 1]^d, the probabilities of the circuit's variables.
+"""Plain encoders: one probability q per raw feature x.
 
     scale     q = (min(max(x, low), high) - low) / (high - low), per column; a column with low = high gives 0
     boolean   q = 1 where x >= threshold, else 0   (Liang & Van den Broeck 2019, section 5: mean + 0.05 std)
 
-An encoder is part of the model, so that a model always takes raw features. `lcml.inputs.channels` has the encoder that
-makes several channels of an image, upon one of these two.
+`lcml.inputs.channels` has the encoder that makes several channels of an image, upon one of these two.
 """
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, Union
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from lcml.arrays import FloatArray
 from lcml.errors import DataError, FormatError, SettingsError
-from lcml.inputs.rows import Matrix, Rows, check_features, chunks, column_name
-
-if TYPE_CHECKING:
-    from lcml.inputs.channels import ChannelEncoder
+from lcml.inputs.encoding import Encoder, State
+from lcml.inputs.rows import Matrix, check_features, chunks, column_name
 
 EncoderKind: TypeAlias = Literal["scale", "boolean", "divide"]
 
@@ -27,106 +26,134 @@ BOOLEAN_STDS = 0.05
 
 
 @dataclass(frozen=True, eq=False)
-class ScaleEncoder:
-    """q = (clip(x, low, high) - low) / (high - low); low and high are (d,) float64, a constant column gives 0.
+class PlainEncoder(Encoder):
+    """One probability per raw feature, told by the fields: finite numbers (d,), kept as read-only float64.
 
-    Raises DataError where low or high is not finite, low > high, or high - low overflows.
+    Raises DataError where a field is none of that.
     """
 
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
-    kind: ClassVar[Literal["scale"]] = "scale"
-
     def __post_init__(self) -> None:
-        _freeze(self, "low", "high")
-        if self.low.shape != self.high.shape:
-            raise DataError(f"low has {self.low.size} columns but high has {self.high.size}; give both one per feature")
-        _check_span(self.low, self.high)
+        for name, values in self.state().items():
+            array = np.array(values, np.float64)
+            if array.ndim != 1:
+                raise DataError(f"{name} must hold one finite number per feature; found shape {array.shape}")
+            _check_finite(name, array)
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
+
+    @classmethod
+    @abstractmethod
+    def fit(cls, x: Matrix, *, shared: int = 0, feature_names: Sequence[str] | None = None) -> Self:
+        """The encoder for training features; see `fit_encoder`."""
+
+    @abstractmethod
+    def _probabilities(self, x: FloatArray) -> NDArray[Any]:
+        """Of checked features (n, d), in double precision."""
+
+    @abstractmethod
+    def _range(self) -> tuple[FloatArray, FloatArray]:
+        """(d,) values between which an encoded feature changes."""
 
     @property
     def n_features(self) -> int:
-        return self.low.size
+        first: FloatArray = getattr(self, fields(self)[0].name)
+        return first.size
 
     @property
     def n_outputs(self) -> int:
-        """Probabilities per example: one per feature."""
         return self.n_features
 
     def encode(self, x: ArrayLike) -> NDArray[np.float32]:
         """Probabilities (n, d), float32, C-contiguous, of raw features (n, d); DataError as `check_features`."""
         raw = check_features(x, self.n_features)
         q = np.empty(raw.shape, np.float32)
-        span = self.high - self.low
-        span[span == 0] = 1
         for rows in chunks(raw):
-            q[rows] = (np.clip(raw[rows].astype(np.float64), self.low, self.high) - self.low) / span
+            q[rows] = self._probabilities(raw[rows].astype(np.float64))
         return q
 
-    def arrays(self) -> dict[str, NDArray[np.float64]]:
-        """What the model file stores; `encoder_from_arrays` is the way back."""
-        return {"low": self.low, "high": self.high}
+    def variable_names(self, feature_names: Sequence[str]) -> tuple[str, ...]:
+        return tuple(feature_names)
+
+    def inputs_at(self, shares: FloatArray) -> FloatArray:
+        low, high = self._range()
+        return low + shares * (high - low)
+
+    def state(self) -> State:
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @classmethod
+    def from_state(cls, state: State) -> Self:
+        wanted = [field.name for field in fields(cls)]
+        if set(state) != set(wanted):
+            raise FormatError(
+                f"expected the arrays {wanted}, found {sorted(state)}; the file is damaged or newer than this lcml"
+            )
+        return cls(**state)
 
 
 @dataclass(frozen=True, eq=False)
-class BooleanEncoder:
-    """q = 1 where x >= threshold, else 0; threshold is (d,) float64. Raises DataError where it is not finite."""
+class ScaleEncoder(PlainEncoder):
+    """q = (clip(x, low, high) - low) / (high - low); low and high are (d,) float64, a constant column gives 0.
 
-    threshold: NDArray[np.float64]
-    kind: ClassVar[Literal["boolean"]] = "boolean"
+    Raises DataError where low or high is not finite, low > high, or high - low overflows.
+    """
+
+    low: FloatArray
+    high: FloatArray
+    kind: ClassVar[str] = "scale"
 
     def __post_init__(self) -> None:
-        _freeze(self, "threshold")
+        super().__post_init__()
+        if self.low.shape != self.high.shape:
+            raise DataError(f"low has {self.low.size} columns but high has {self.high.size}; give both one per feature")
+        _check_span(self.low, self.high)
 
-    @property
-    def n_features(self) -> int:
-        return self.threshold.size
+    @classmethod
+    def fit(cls, x: Matrix, *, shared: int = 0, feature_names: Sequence[str] | None = None) -> Self:
+        low, high = _extremes(x)
+        _check_span(low, high, feature_names)
+        if shared:
+            width = len(low) // shared
+            low = np.repeat(low.reshape(-1, width).min(axis=1), width)
+            high = np.repeat(high.reshape(-1, width).max(axis=1), width)
+        return cls(low, high)
 
-    @property
-    def n_outputs(self) -> int:
-        """Probabilities per example: one per feature."""
-        return self.n_features
+    def _probabilities(self, x: FloatArray) -> FloatArray:
+        span = self.high - self.low
+        span[span == 0] = 1
+        return (np.clip(x, self.low, self.high) - self.low) / span
 
-    def encode(self, x: ArrayLike) -> NDArray[np.float32]:
-        """0 or 1 (n, d), float32, C-contiguous, of raw features (n, d); DataError as `check_features`."""
-        raw = check_features(x, self.n_features)
-        q = np.empty(raw.shape, np.float32)
-        for rows in chunks(raw):
-            q[rows] = raw[rows].astype(np.float64) >= self.threshold
-        return q
-
-    def arrays(self) -> dict[str, NDArray[np.float64]]:
-        """What the model file stores; `encoder_from_arrays` is the way back."""
-        return {"threshold": self.threshold}
-
-
-PlainEncoder: TypeAlias = ScaleEncoder | BooleanEncoder
-"""One probability per raw feature."""
-
-Encoder: TypeAlias = Union[PlainEncoder, "ChannelEncoder"]
+    def _range(self) -> tuple[FloatArray, FloatArray]:
+        return self.low, np.where(self.high > self.low, self.high, self.low + 1)
 
 
 @dataclass(frozen=True, eq=False)
-class EncodedRows:
-    """Rows in a file, or computed when they are read, as probabilities (n, d), float32, encoded when they are read."""
+class BooleanEncoder(PlainEncoder):
+    """q = 1 where x >= threshold, else 0; threshold is (d,) float64. Raises DataError where it is not finite."""
 
-    rows: Matrix
-    encoder: Encoder
-    dtype: ClassVar[np.dtype[Any]] = np.dtype(np.float32)
+    threshold: FloatArray
+    kind: ClassVar[str] = "boolean"
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        return len(self.rows), self.encoder.n_outputs
+    @classmethod
+    def fit(cls, x: Matrix, *, shared: int = 0, feature_names: Sequence[str] | None = None) -> Self:
+        low, high = _extremes(x)
+        with np.errstate(over="ignore", invalid="ignore"):
+            # Clipped, because rounding can move the mean of a constant column off the constant.
+            mean = sum(x[rows].sum(axis=0, dtype=np.float64) for rows in chunks(x)) / len(x)
+            mean = np.clip(mean, low, high)
+            squares = sum(np.square(x[rows] - mean).sum(axis=0) for rows in chunks(x))
+            threshold = mean + BOOLEAN_STDS * np.sqrt(squares / len(x))
+        _check_finite("threshold", threshold, feature_names)
+        return cls(threshold)
 
-    def __len__(self) -> int:
-        return len(self.rows)
+    def _probabilities(self, x: FloatArray) -> NDArray[np.bool_]:
+        return x >= self.threshold
 
-    def __getitem__(self, rows: slice | NDArray[np.integer]) -> NDArray[np.float32]:
-        return self.encoder.encode(self.rows[rows])
+    def _range(self) -> tuple[FloatArray, FloatArray]:
+        return self.threshold - 1, self.threshold + 1
 
 
-def encoded(encoder: Encoder, x: Matrix) -> NDArray[np.float32] | EncodedRows:
-    """Raw features as probabilities: an array of them, or of rows in a file a view that encodes what is read."""
-    return EncodedRows(x, encoder) if isinstance(x, Rows) else encoder.encode(np.asarray(x))
+PLAIN_ENCODERS: Mapping[str, type[PlainEncoder]] = {plain.kind: plain for plain in (ScaleEncoder, BooleanEncoder)}
 
 
 def fit_encoder(
@@ -149,53 +176,25 @@ def fit_encoder(
     if (divisor is not None) != (kind == "divide"):
         raise SettingsError(f"a divisor belongs to the encoder 'divide' and to no other; found {kind!r} and {divisor}")
     raw = check_features(x, feature_names=feature_names)
-    n_rows, n_features = raw.shape
     if kind == "divide":
         if divisor is None or not 0 < divisor < np.inf:
             raise SettingsError(f"the divisor must be a finite number above 0; found {divisor}")
-        return ScaleEncoder(np.zeros(n_features), np.full(n_features, float(divisor)))
-    if n_rows == 0:
+        return ScaleEncoder(np.zeros(raw.shape[1]), np.full(raw.shape[1], float(divisor)))
+    if kind not in PLAIN_ENCODERS:
+        raise SettingsError(f"unknown encoder {kind!r}; choose scale, boolean or divide")
+    if len(raw) == 0:
         raise DataError("an encoder cannot be fitted on no rows; give at least one training example")
-    extremes = [(part.min(axis=0), part.max(axis=0)) for part in (raw[rows] for rows in chunks(raw))]
+    return PLAIN_ENCODERS[kind].fit(raw, shared=shared, feature_names=feature_names)
+
+
+def _extremes(x: Matrix) -> tuple[FloatArray, FloatArray]:
+    """(d,) smallest and largest values of the columns."""
+    extremes = [(part.min(axis=0), part.max(axis=0)) for part in (x[rows] for rows in chunks(x))]
     low = np.min([least for least, _ in extremes], axis=0).astype(np.float64)
-    high = np.max([most for _, most in extremes], axis=0).astype(np.float64)
-    if kind == "scale":
-        _check_span(low, high, feature_names)
-        if shared:
-            width = n_features // shared
-            low = np.repeat(low.reshape(-1, width).min(axis=1), width)
-            high = np.repeat(high.reshape(-1, width).max(axis=1), width)
-        return ScaleEncoder(low, high)
-    if kind == "boolean":
-        with np.errstate(over="ignore", invalid="ignore"):
-            # Clipped, because rounding can move the mean of a constant column off the constant.
-            mean = sum(raw[rows].sum(axis=0, dtype=np.float64) for rows in chunks(raw)) / n_rows
-            mean = np.clip(mean, low, high)
-            squares = sum(np.square(raw[rows] - mean).sum(axis=0) for rows in chunks(raw))
-            threshold = mean + BOOLEAN_STDS * np.sqrt(squares / n_rows)
-        _check_finite("threshold", threshold, feature_names)
-        return BooleanEncoder(threshold)
-    raise SettingsError(f"unknown encoder {kind!r}; choose scale, boolean or divide")
+    return low, np.max([most for _, most in extremes], axis=0).astype(np.float64)
 
 
-def encoder_from_arrays(kind: str, arrays: Mapping[str, ArrayLike]) -> PlainEncoder:
-    """The plain encoder whose `kind` and `arrays()` these are; FormatError where they describe none."""
-    wanted = {"scale": {"low", "high"}, "boolean": {"threshold"}}.get(kind)
-    if wanted is None or set(arrays) != wanted:
-        raise FormatError(
-            f"not an encoder: kind {kind!r} with the arrays {sorted(arrays)}; expected 'scale' with low and high or "
-            "'boolean' with threshold; the model file is damaged or newer than this lcml"
-        )
-    try:
-        parts = {name: np.asarray(array, np.float64) for name, array in arrays.items()}
-        return ScaleEncoder(**parts) if kind == "scale" else BooleanEncoder(**parts)
-    except ValueError as error:
-        raise FormatError(f"encoder {kind!r}: {error}") from error
-
-
-def _check_span(
-    low: NDArray[np.float64], high: NDArray[np.float64], feature_names: Sequence[str] | None = None
-) -> None:
+def _check_span(low: FloatArray, high: FloatArray, feature_names: Sequence[str] | None = None) -> None:
     with np.errstate(over="ignore"):
         wrong = np.flatnonzero((low > high) | ~np.isfinite(high - low))
     if wrong.size:
@@ -206,21 +205,10 @@ def _check_span(
         )
 
 
-def _check_finite(name: str, values: NDArray[np.float64], feature_names: Sequence[str] | None = None) -> None:
+def _check_finite(name: str, values: FloatArray, feature_names: Sequence[str] | None = None) -> None:
     wrong = np.flatnonzero(~np.isfinite(values))
     if wrong.size:
         raise DataError(
             f"{column_name(int(wrong[0]), feature_names)} has the {name} {values[wrong[0]]}; expected a finite number: "
             "rescale that column"
         )
-
-
-def _freeze(encoder: PlainEncoder, *names: str) -> None:
-    """Replace the named fields by read-only float64 copies, one finite value per column."""
-    for name in names:
-        array = np.array(getattr(encoder, name), np.float64)
-        if array.ndim != 1:
-            raise DataError(f"{name} must hold one finite number per feature; found shape {array.shape}")
-        _check_finite(name, array)
-        array.setflags(write=False)
-        object.__setattr__(encoder, name, array)

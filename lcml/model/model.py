@@ -14,7 +14,7 @@ from lcml.circuits.circuit import Circuit
 from lcml.circuits.parts import Part
 from lcml.circuits.views import IdentityView
 from lcml.errors import CircuitError
-from lcml.inputs.encoders import Encoder, encoded
+from lcml.inputs.encoding import Encoder, encoded
 from lcml.inputs.rows import Matrix
 from lcml.model.head import Link, n_weight_sets, predicted_codes, probabilities
 from lcml.passes.feature_map import FeatureMap

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from lcml.backend import Array, Backend, NumpyBackend, cuda_is_available, get_backend
 from lcml.errors import MissingDependencyError
-from lcml.inputs.channels import ChannelEncoder
-from lcml.inputs.encoders import BooleanEncoder, Encoder, encoded
+from lcml.inputs.encoding import Encoder, encoded
 from lcml.model.model import LogisticCircuit
 from lcml.passes.feature_map import FeatureMap
 
@@ -81,15 +80,9 @@ def available_backends() -> list[Backend]:
 
 
 def random_inputs(encoder: Encoder, n_examples: int, seed: int) -> NDArray[np.float32]:
-    """(n_examples, n_features) raw examples, uniform over the range that the encoder maps to [0, 1]; around the
-    thresholds of a Boolean encoder."""
-    plain = encoder.base if isinstance(encoder, ChannelEncoder) else encoder
-    if isinstance(plain, BooleanEncoder):
-        low, high = plain.threshold - 1, plain.threshold + 1
-    else:
-        low, high = plain.low, plain.high
-    uniform = np.random.default_rng(seed).random((n_examples, encoder.n_features), dtype=np.float32)
-    return np.asarray(low + uniform * (high - low), dtype=np.float32)
+    """(n_examples, n_features) raw examples, uniform over the encoder's range."""
+    shares = np.random.default_rng(seed).random((n_examples, encoder.n_features), dtype=np.float32)
+    return np.asarray(encoder.inputs_at(shares.astype(np.float64)), dtype=np.float32)
 
 
 def measure(

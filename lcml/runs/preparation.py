@@ -19,7 +19,8 @@ from lcml.data import DataSplits, Examples, load_splits
 from lcml.errors import DataError, OutputError, SettingsError
 from lcml.inputs.augmentation import Augmentation, augmented
 from lcml.inputs.channels import ChannelEncoder
-from lcml.inputs.encoders import EncodedRows, Encoder, EncoderKind, encoded, fit_encoder
+from lcml.inputs.encoders import EncoderKind, fit_encoder
+from lcml.inputs.encoding import EncodedRows, Encoder, encoded
 from lcml.inputs.rows import Matrix
 from lcml.learning.learner import EncodedSet
 from lcml.runs.checkpoint import Checkpoint
@@ -155,7 +156,7 @@ def make_encoder(
 
 def encoded_shape(encoder: Encoder, shape: Shape | None) -> Shape | None:
     """Channels, rows and columns of what `encoder` makes of examples of that shape."""
-    return encoder.output_shape if isinstance(encoder, ChannelEncoder) else shape
+    return encoder.output_shape or shape
 
 
 def choose_places(
@@ -163,9 +164,8 @@ def choose_places(
 ) -> tuple[tuple[View, Vtree], ...]:
     """The view and vtree of every part, in the order of `views`; SettingsError where one does not fit, or where two
     parts would be the same: they would share their weights out, and nothing be gained."""
-    names = encoder.channels if isinstance(encoder, ChannelEncoder) else ()
     seen = encoded_shape(encoder, shape)
-    made = [(spec, place) for spec in views for place in spec.places(seen, names, whole)]
+    made = [(spec, place) for spec in views for place in spec.places(seen, encoder.channels, whole)]
     first: dict[tuple[bytes | bool, ...], ViewSpec] = {}
     for spec, (view, vtree) in made:
         arrays = view.index, view.cell_start, vtree.left, vtree.right, vtree.variable

@@ -26,7 +26,8 @@ from lcml.circuits.views import IdentityView, View, WindowView, window_vtree
 from lcml.circuits.vtree import Vtree
 from lcml.data import load_splits
 from lcml.inputs.channels import ChannelEncoder
-from lcml.inputs.encoders import Encoder, fit_encoder
+from lcml.inputs.encoders import fit_encoder
+from lcml.inputs.encoding import Encoder
 from lcml.learning.learner import EncodedSet, Learner
 from lcml.learning.objective import Objective
 from lcml.learning.parameters import Layout, Parameters

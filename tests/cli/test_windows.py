@@ -3,13 +3,16 @@
 import csv
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from lcml import load_model
+from lcml.circuits.parts import Part
 from lcml.data import load_splits
+from lcml.formats import save_model
 from tests.cli.commands import output, refused
 
 QUICK = ("--no-tracking", "--rounds", "1", "--round-iterations", "5", "--final-iterations", "5", "--quiet")
@@ -64,17 +67,28 @@ def test_explain_says_where(windows: Path) -> None:
     assert found["bias"] + shown + found["rest"] == pytest.approx(found["logit"])
 
 
-def test_compact_and_convert(windows: Path, tmp_path: Path) -> None:
-    output("compact", windows, "-o", tmp_path / "small.lcml")
+def test_compact(windows: Path, tmp_path: Path) -> None:
+    """Square roots keep every weight. Of the whole stay the elements but one of every gate, and no literal."""
+    trained = load_model(windows)
+    rooted, whole = (Part.full(part.view, part.circuit) for part in trained.parts)
+    weights = np.random.default_rng(0).normal(size=(10, rooted.n_features + whole.n_features))
+    before = replace(trained, parts=(rooted, whole), weights=weights)
+    save_model(before, tmp_path / "full.lcml")
+    counts = json.loads(output("compact", tmp_path / "full.lcml", "-o", tmp_path / "small.lcml", "--json"))
+    after = load_model(tmp_path / "small.lcml")
+    n_kept = rooted.n_features + whole.circuit.n_elements - whole.circuit.n_or_gates
+    assert counts["n_parameters_before"] == before.n_parameters
+    assert counts["n_parameters_after"] == after.n_parameters == 10 * (n_kept + 1) < before.n_parameters
     x = load_splits("digits").test.features
-    before, after = load_model(windows), load_model(tmp_path / "small.lcml")
     np.testing.assert_allclose(
         after.logits(x, precision="float64"), before.logits(x, precision="float64"), rtol=0, atol=1e-9
     )
-    assert after.n_parameters <= before.n_parameters
-    assert "one circuit over the whole example; this one has 2 parts" in refused(
-        "convert", windows, "-o", tmp_path / "x.circuit"
-    )
+
+
+def test_windows_are_not_converted(windows: Path, tmp_path: Path) -> None:
+    message = refused("convert", windows, "-o", tmp_path / "x.circuit")
+    assert "one circuit over the whole example; this one has 2 parts" in message
+    assert not list(tmp_path.iterdir())
 
 
 def test_export(windows: Path, tmp_path: Path) -> None:

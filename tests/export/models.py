@@ -15,7 +15,8 @@ from lcml.circuits.circuit import Circuit
 from lcml.circuits.parts import Part
 from lcml.circuits.views import IdentityView, WindowView
 from lcml.inputs.channels import ChannelEncoder
-from lcml.inputs.encoders import BooleanEncoder, Encoder, ScaleEncoder
+from lcml.inputs.encoders import BooleanEncoder, ScaleEncoder
+from lcml.inputs.encoding import Encoder
 from lcml.model.head import Link, n_weight_sets
 from lcml.model.model import LogisticCircuit
 from lcml_export.program import Program

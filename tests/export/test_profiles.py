@@ -15,7 +15,8 @@ from lcml.circuits import vtree as vtrees
 from lcml.circuits.circuit import Circuit, initial_circuit
 from lcml.cli.export import export as export_command
 from lcml.errors import CircuitError, SettingsError
-from lcml.inputs.encoders import BooleanEncoder, Encoder, ScaleEncoder
+from lcml.inputs.encoders import BooleanEncoder, ScaleEncoder
+from lcml.inputs.encoding import Encoder
 from lcml.model.head import Link
 from lcml.model.model import LogisticCircuit
 from lcml_export import export_model, profiles

@@ -18,7 +18,7 @@ from lcml.circuits.circuit import Circuit, initial_circuit
 from lcml.circuits.vtree import balanced
 from lcml.errors import FormatError, OutputError
 from lcml.formats import load_model, save_model
-from lcml.formats.container import read_container, write_container
+from lcml.formats.container import TEXT, read_container, write_container
 from lcml.inputs.encoders import ScaleEncoder
 from lcml.model.model import LogisticCircuit
 from tests.model_strategies import assert_same_bits, assert_same_model, models
@@ -160,8 +160,8 @@ def test_what_is_no_readable_file_is_refused(tmp_path: Path) -> None:
 
 def test_a_newer_file_and_another_kind_are_named(tmp_path: Path) -> None:
     path = tmp_path / "file"
-    write_container(path, "lcml model", 3, {}, {})
-    with pytest.raises(FormatError, match="of version 3, newer than the 2 known here: upgrade lcml"):
+    write_container(path, "lcml model", 4, {}, {})
+    with pytest.raises(FormatError, match="of version 4, newer than the 3 known here: upgrade lcml"):
         load_model(path)
     write_container(path, "lcml checkpoint", 1, {}, {})
     with pytest.raises(FormatError, match="expected a lcml model file, found a 'lcml checkpoint'"):
@@ -303,5 +303,49 @@ def test_a_container_holds_any_plain_array(tmp_path: Path) -> None:
     assert {name: array.tolist() for name, array in found.items()} == {n: a.tolist() for n, a in arrays.items()}
     assert_same_bits(found["columns"], np.arange(6, dtype=np.int64).reshape(2, 3))
     assert found["big_endian"].dtype == np.dtype("<f8")
-    with pytest.raises(FormatError, match="array 'text' is of type"):
-        write_container(tmp_path / "c", "lcml checkpoint", 3, {}, {"text": np.array(["a"])})
+    with pytest.raises(FormatError, match="array 'objects' is of type object"):
+        write_container(tmp_path / "c", "lcml checkpoint", 3, {}, {"objects": np.array([{}, None])})
+
+
+def test_a_container_holds_text(tmp_path: Path) -> None:
+    path, words = tmp_path / "c", ["", "Straße", "a\0", "line\nbreak", "\U0001f353" * 9]
+    texts = {"fixed": np.array(["a", "bcd"]), "words": np.array(words, TEXT), "none": np.array([], TEXT)}
+    arrays = {"n": np.arange(2), **texts}
+    write_container(path, "lcml model", 1, {}, arrays)
+    _, found = read_container(path, "lcml model", 1)
+    assert {name: array.tolist() for name, array in found.items()} == {
+        "fixed": ["a", "bcd"],
+        "words": words,
+        "n": [0, 1],
+        "none": [],
+    }
+    assert found["words"].dtype == TEXT
+    assert not found["words"].flags.writeable
+    with zipfile.ZipFile(path) as archive:
+        header = json.loads(archive.read("lcml.json"))
+        assert (header["arrays"], header["texts"]) == (["n"], ["fixed", "none", "words"])
+        assert json.loads(archive.read("words.json")) == words
+    with pytest.raises(FormatError, match=r"array 'table' of text is of shape \(1, 1\)"):
+        write_container(path, "lcml model", 1, {}, {"table": np.array([["a"]])})
+
+
+def test_a_long_string_makes_no_other_longer(tmp_path: Path) -> None:
+    """10,001 strings, one of which has a million letters: as text of one width they would take 40 GB."""
+    write_container(tmp_path / "c", "lcml model", 1, {}, {"words": np.array(["x" * 10**6] + ["y"] * 10**4, TEXT)})
+    assert (tmp_path / "c").stat().st_size < 1_100_000
+    found = read_container(tmp_path / "c", "lcml model", 1)[1]["words"]
+    assert (len(found[0]), found[1:].tolist()) == (10**6, ["y"] * 10**4)
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        *(None, b"", b"7", b"null", b"{}", b'["a", 1]', b'["a", null]', b'[["a"]]'),
+        *(b'["\\ud800"]', b'["a"', b"\xff", b"[" * 10**5),
+    ],
+)
+def test_text_that_is_none_is_refused(tmp_path: Path, part: bytes | None) -> None:
+    write_container(tmp_path / "c", "lcml model", 1, {}, {"words": np.array(["a"])})
+    rewrite(tmp_path / "c", {"words.json": part})
+    with pytest.raises(FormatError, match="damaged"):
+        read_container(tmp_path / "c", "lcml model", 1)

@@ -7,8 +7,9 @@ import pytest
 from scipy import ndimage
 
 from lcml.errors import DataError, FormatError, SettingsError
-from lcml.inputs.channels import CHANNELS, ChannelEncoder, stored_encoder
+from lcml.inputs.channels import CHANNELS, ChannelEncoder
 from lcml.inputs.encoders import BooleanEncoder, ScaleEncoder, fit_encoder
+from lcml.inputs.registry import stored_encoder
 
 
 def percent(n_features: int) -> ScaleEncoder:
@@ -136,16 +137,16 @@ def test_bad_examples_are_refused_with_their_place(monkeypatch: pytest.MonkeyPat
 def test_what_is_stored_comes_back(base: Any) -> None:
     encoder = ChannelEncoder(base, (2, 2, 3), ("t75", "grey", "e-"))
     assert (encoder.n_features, encoder.n_outputs, base.n_outputs) == (12, 36, 12)
-    again = stored_encoder(encoder.kind, encoder.arrays())
+    again = stored_encoder(encoder.kind, encoder.state())
     assert isinstance(again, ChannelEncoder)
     assert (type(again.base), again.image_shape, again.channels) == (type(base), (2, 2, 3), ("t75", "grey", "e-"))
     x = np.random.default_rng(0).uniform(0, 100, (3, 12))
     assert again.encode(x).tobytes() == encoder.encode(x).tobytes()
-    assert type(stored_encoder(base.kind, base.arrays())) is type(base)
+    assert type(stored_encoder(base.kind, base.state())) is type(base)
 
 
 def _stored(**changed: Any) -> dict[str, Any]:
-    arrays = {**ChannelEncoder(percent(6), (2, 3), ("grey", "x+")).arrays(), **changed}
+    arrays = {**ChannelEncoder(percent(6), (2, 3), ("grey", "x+")).state(), **changed}
     return {name: array for name, array in arrays.items() if array is not None}
 
 

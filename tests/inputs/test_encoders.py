@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from lcml.errors import DataError, FormatError, SettingsError
-from lcml.inputs.encoders import BooleanEncoder, ScaleEncoder, encoder_from_arrays, fit_encoder
+from lcml.inputs.encoders import BooleanEncoder, ScaleEncoder, fit_encoder
+from lcml.inputs.registry import stored_encoder
 
 
 def test_scale_takes_each_columns_range_and_clips() -> None:
@@ -54,11 +55,11 @@ def test_chunks_do_not_change_the_numbers(monkeypatch: pytest.MonkeyPatch) -> No
 def test_arrays_round_trip_exactly_and_are_read_only(kind: Any) -> None:
     x = np.random.default_rng(1).normal(size=(20, 3))
     encoder = fit_encoder(kind, x)
-    again = encoder_from_arrays(encoder.kind, encoder.arrays())
+    again = stored_encoder(encoder.kind, encoder.state())
     assert type(again) is type(encoder)
     assert again.n_features == 3
     assert again.encode(x).tobytes() == encoder.encode(x).tobytes()
-    assert not any(array.flags.writeable for array in again.arrays().values())
+    assert not any(array.flags.writeable for array in again.state().values())
 
 
 def test_no_rows_encode_to_no_rows() -> None:
@@ -118,4 +119,4 @@ def test_settings_of_an_encoder_are_checked() -> None:
 )
 def test_a_damaged_description_is_a_format_error(kind: str, arrays: dict[str, Any]) -> None:
     with pytest.raises(FormatError):
-        encoder_from_arrays(kind, arrays)
+        stored_encoder(kind, arrays)

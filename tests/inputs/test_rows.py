@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from lcml.errors import DataError
-from lcml.inputs.encoders import EncoderKind, encoded, fit_encoder
+from lcml.inputs.encoders import EncoderKind, fit_encoder
+from lcml.inputs.encoding import encoded
 from lcml.inputs.rows import Rows, StoredMatrix, all_rows, check_features, select
 
 MATRIX = np.random.default_rng(0).normal(size=(100, 3))
@@ -73,8 +74,8 @@ def test_the_file_is_closed_with_the_last_that_reads_it() -> None:
 def test_encoders_see_the_same(stored: Rows, kind: EncoderKind, shared: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lcml.inputs.rows.CHUNK_BYTES", 7 * 3 * 8)
     from_file, from_array = (fit_encoder(kind, x, shared=shared) for x in (stored, MATRIX))
-    for name, values in from_array.arrays().items():
-        assert from_file.arrays()[name].tolist() == values.tolist()
+    for name, values in from_array.state().items():
+        assert from_file.state()[name].tolist() == values.tolist()
     view = encoded(from_file, stored)
     assert (view.shape, view.dtype.name, len(view)) == ((100, 3), "float32", 100)
     assert view[3:40].tolist() == from_array.encode(MATRIX)[3:40].tolist()

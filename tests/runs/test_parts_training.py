@@ -16,7 +16,8 @@ from lcml.errors import LcmlError, SettingsError
 from lcml.formats import load_model
 from lcml.inputs.augmentation import augmented
 from lcml.inputs.channels import ChannelEncoder
-from lcml.inputs.encoders import EncodedRows, ScaleEncoder
+from lcml.inputs.encoders import ScaleEncoder
+from lcml.inputs.encoding import EncodedRows
 from lcml.learning.settings import LearnSettings
 from lcml.model.model import LogisticCircuit
 from lcml.runs.checkpoint import load_checkpoint

@@ -222,7 +222,7 @@ def test_the_last_export_becomes_the_next_version(database: Path, tmp_path: Path
     assert [path.name for path in target.parent.iterdir()] == ["model.onnx"]
     logged = database.parent / "models" / second["model_id"] / "artifacts"
     assert target.read_bytes() == (logged / "model.onnx").read_bytes()
-    assert json.loads((logged / "input_example.json").read_text()) == [[100, 100, 100, 100]]
+    assert json.loads((logged / "input_example.json").read_text()) == [[99] * 4, [101] * 4]
     assert fetch_onnx("models:/numbers/1", tmp_path / "old", uri).parent.name == "1"
     query = "select destination_id from inputs where source_id = ? and source_type = 'RUN_OUTPUT' order by rowid"
     assert rows(database, query, run_id) == [(first["model_id"],), (second["model_id"],)]

@@ -1,0 +1,83 @@
+"""What an encoder is: how a raw example becomes q in [0, 1]^d, the probabilities of the circuit's variables.
+
+An encoder is part of the model, so that a model always takes raw examples. `lcml.inputs.registry` knows all by their
+kind; how one is fitted to training examples is its own, as the settings are that it takes.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lcml.arrays import FloatArray
+from lcml.inputs.rows import Matrix, Rows
+
+State: TypeAlias = Mapping[str, NDArray[Any]]
+"""By name, arrays of numbers, or of text (numpy's StringDType)."""
+
+
+class Encoder(Protocol):
+    """What a model, its file, its words and its export ask of an encoder; what a raw example is, it alone knows.
+
+    kind: its name in `lcml.inputs.registry` and in a model file. channels: names of the images that it makes of every
+    raw image, none where it makes none.
+    """
+
+    kind: ClassVar[str]
+    channels: tuple[str, ...] = ()
+
+    @property
+    def n_features(self) -> int:
+        """Raw features of an example."""
+
+    @property
+    def n_outputs(self) -> int:
+        """Probabilities per example: the variables that a circuit over all of them has."""
+
+    @property
+    def output_shape(self) -> tuple[int, int, int] | None:
+        """(channels, height, width) of an encoded example, where the encoder says what its images are."""
+        return None
+
+    def encode(self, x: Any) -> NDArray[np.float32]:
+        """Probabilities (n, n_outputs), float32, C-contiguous, of n raw examples; DataError where they are none."""
+
+    def variable_names(self, feature_names: Sequence[str]) -> tuple[str, ...]:
+        """What each of the n_outputs variables stands for when it is true."""
+
+    def inputs_at(self, shares: FloatArray) -> Any:
+        """Raw examples at these shares (n, n_features) of each feature's range: 0 for what is lowest, 1 for what is
+        highest, below and above for what lies beyond. Random shares try everything that the encoder tells apart."""
+
+    def state(self) -> State:
+        """What the model file stores."""
+
+    @classmethod
+    def from_state(cls, state: State) -> Self:
+        """The encoder whose `state()` this is; ValueError, as all of lcml's errors are, where it is none."""
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedRows:
+    """Rows in a file, or computed when they are read, as probabilities (n, d), float32, encoded when they are read."""
+
+    rows: Matrix
+    encoder: Encoder
+    dtype: ClassVar[np.dtype[Any]] = np.dtype(np.float32)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.rows), self.encoder.n_outputs
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, rows: slice | NDArray[np.integer]) -> NDArray[np.float32]:
+        return self.encoder.encode(self.rows[rows])
+
+
+def encoded(encoder: Encoder, x: Any) -> NDArray[np.float32] | EncodedRows:
+    """Raw examples as probabilities: an array of them, or of rows in a file a view that encodes what is read."""
+    return EncodedRows(x, encoder) if isinstance(x, Rows) else encoder.encode(x)

@@ -1,0 +1,23 @@
+"""Every encoder by its kind. A new one is a class that does what `Encoder` says, a line here, and one in
+lcml_export.encoding."""
+
+from collections.abc import Mapping
+
+from lcml.errors import FormatError
+from lcml.inputs.channels import ChannelEncoder
+from lcml.inputs.encoders import PLAIN_ENCODERS
+from lcml.inputs.encoding import Encoder, State
+
+ENCODERS: Mapping[str, type[Encoder]] = {**PLAIN_ENCODERS, ChannelEncoder.kind: ChannelEncoder}
+
+
+def stored_encoder(kind: str, state: State) -> Encoder:
+    """The encoder whose `kind` and `state()` these are; FormatError where they describe none."""
+    if kind not in ENCODERS:
+        raise FormatError(
+            f"not an encoder: kind {kind!r}; expected {', '.join(ENCODERS)}, unless the file is newer than this lcml"
+        )
+    try:
+        return ENCODERS[kind].from_state(state)
+    except ValueError as error:
+        raise FormatError(f"encoder {kind!r}: {error}") from error
