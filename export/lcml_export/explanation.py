@@ -8,8 +8,9 @@ from onnx import TensorProto, helper
 
 from lcml.explain.contributions import feature_conditions
 from lcml.model.model import LogisticCircuit
-from lcml_export.encoding import InputType, encode
+from lcml_export.encoding import encode
 from lcml_export.graph import Graph, onnx_type
+from lcml_export.input_types import InputType
 from lcml_export.tiles import TILE, tiled
 from lcml_export.windows import pass_features, tile_of_passes
 

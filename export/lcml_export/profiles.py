@@ -21,8 +21,9 @@ from lcml.circuits.views import IdentityView
 from lcml.errors import SettingsError
 from lcml.model.model import LogisticCircuit
 from lcml_export.compiled import CompiledModel, PooledPart
-from lcml_export.encoding import InputType, encode
+from lcml_export.encoding import encode
 from lcml_export.graph import Graph, Operators, onnx_type
+from lcml_export.input_types import InputType
 from lcml_export.layouts import logits_by_examples, logits_by_rows
 from lcml_export.program import Program
 from lcml_export.tiles import tiled
@@ -81,8 +82,8 @@ PROFILES = {
         Profile("throughput", by_rows),
         Profile("latency", by_examples),
         Profile("portable", by_rows, Operators(control_flow=False, ml=False)),
-        Profile("flows", passes=True),
-        Profile("scatter", passes=True, operators=Operators(scatter=True)),
+        Profile("flows", passes=True, operators=Operators(ml=False)),
+        Profile("scatter", passes=True, operators=Operators(ml=False, scatter=True)),
     )
 }
 

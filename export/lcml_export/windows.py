@@ -34,7 +34,8 @@ def literal_rows(graph: Graph, view: View, encoded: str, kind: Any = np.float32)
         positive = graph.op("Transpose", encoded, perm=[1, 0])
     else:
         if np.any(view.index == view.n_inputs):
-            encoded = graph.op("Pad", encoded, graph.constant([0, 0, 0, 1]))  # the input 0 of all padding
+            first = graph.take(encoded, [0], axis=1)
+            encoded = graph.concat([encoded, graph.op("Sub", first, first)], axis=1)  # the input 0 of all padding
         read = _read_windows(graph, view, encoded)
         positive = graph.op("Reshape", read, graph.constant([view.n_variables, -1]))
     return graph.concat([positive, graph.op("Sub", graph.constant(1, kind), positive)])

@@ -48,8 +48,12 @@ def export(
         ),
     ] = "auto",
     input_dtype: Annotated[
-        str, typer.Option(help="Type of the features: float32, uint8 or float64.", rich_help_panel=_GRAPH)
-    ] = "float32",
+        str,
+        typer.Option(
+            help="Type of the features: float32, uint8, float64, or auto: float32 where that holds them, else float64.",
+            rich_help_panel=_GRAPH,
+        ),
+    ] = "auto",
     logits: Annotated[bool, typer.Option("--logits", help="Add the output logits.", rich_help_panel=_GRAPH)] = False,
     explain: Annotated[
         bool,

@@ -11,8 +11,9 @@ from onnx.reference import ReferenceEvaluator
 
 from lcml.inputs.channels import CHANNELS, ChannelEncoder
 from lcml.inputs.encoders import BooleanEncoder, PlainEncoder, ScaleEncoder
-from lcml_export.encoding import InputType, encode
+from lcml_export.encoding import encode
 from lcml_export.graph import Graph, Operators, onnx_type
+from lcml_export.input_types import InputType
 
 
 def encoding_graph(encoder: ChannelEncoder, input_type: InputType, opset: int) -> onnx.ModelProto:

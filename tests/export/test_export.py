@@ -22,7 +22,7 @@ from lcml_export import export_model, verification
 from lcml_export.export import content_sha256
 from tests.export.models import model_on, run_onnxruntime, wide_circuit
 
-MODEL = model_on(wide_circuit(12), ("cat", "dog", "emu"), encoder=BooleanEncoder(np.linspace(0, 1, 12)))
+MODEL = model_on(wide_circuit(12), ("cat", "dog", "emu"), encoder=BooleanEncoder(np.arange(12) / 16))
 
 
 def test_metadata_and_documentation(tmp_path: Path) -> None:
@@ -93,12 +93,12 @@ def test_the_report_is_stored_and_readable(tmp_path: Path) -> None:
     assert {(check["runtime"], check["inputs"]) for check in stored["checks"]} == {
         (runtime, kind)
         for runtime in ("onnxruntime", "reference")
-        for kind in ("random", "Boolean", "zero", "one", "real")
+        for kind in ("random", "Boolean", "zero", "one", "real", "close")
     }
     assert {c.batch for c in report.checks if c.runtime == "onnxruntime"} == {0, 1, 2, 127, 128, 129, 1000}
     text = "\n".join(report.lines())
     assert "profile auto, opset 18, input float32" in text
-    assert "onnxruntime: 11 checks passed" in text
+    assert "onnxruntime: 12 checks passed" in text
 
 
 @pytest.mark.parametrize("input_dtype", ["float32", "uint8", "float64"])
@@ -118,7 +118,7 @@ def test_the_self_check_finds_a_wrong_weight_and_nothing_is_written(
         OutputError, match=r"not written: the exported graph differs .* in onnxruntime on random inputs"
     ):
         verification.verify(content, wrong, "float32")
-    monkeypatch.setattr(verification, "ROUNDING_UNITS", -(10**9))
+    monkeypatch.setattr(verification, "ROUNDING", -100.0)
     with pytest.raises(OutputError, match="not written"):
         export_model(MODEL, tmp_path / "new.onnx")
     assert not list(tmp_path.glob("new*"))

@@ -23,6 +23,7 @@ from lcml_export import export_model, profiles
 from tests.export.models import (
     PASSES,
     PROFILES,
+    input_type_of,
     model_on,
     run_onnxruntime,
     run_reference,
@@ -176,7 +177,7 @@ def test_portable_has_neither_control_flow_nor_other_domains(tmp_path: Path) -> 
         ScaleEncoder(np.zeros(40), np.full(40, 255.0)),
         ScaleEncoder(np.zeros(40), np.zeros(40)),
         ScaleEncoder(np.linspace(0.1, 39.1, 40), np.linspace(0.7, 117.7, 40)),
-        BooleanEncoder(np.linspace(-1, 256, 40)),
+        BooleanEncoder(np.linspace(-1, 256, 40).round(1).astype(np.float32)),
         BooleanEncoder(np.full(40, 7.0)),
     ],
     ids=["divide", "constant", "columns", "thresholds", "threshold"],
@@ -194,6 +195,7 @@ def test_a_threshold_between_two_float32_is_compared_as_in_double(tmp_path: Path
     nearest = np.float32(0.1)  # above 0.1, so that 0.1 as float32 is on the upper side
     model = model_on(initial_circuit(vtrees.balanced(2)), encoder=BooleanEncoder(np.array([0.1, 0.1])))
     export_model(model, tmp_path / "model.onnx", logits=True, self_check=False)
+    assert input_type_of(tmp_path / "model.onnx") == onnx.TensorProto.DOUBLE
     x = np.array([[nearest, np.nextafter(nearest, np.float32(0))]], dtype=np.float32)
     assert model.encoder.encode(x).tolist() == [[1, 0]]
     assert_agrees(model, run_onnxruntime(tmp_path / "model.onnx", x), x)
@@ -213,7 +215,7 @@ def test_opsets(tmp_path: Path, profile: Any, opset: int) -> None:
     ("options", "message"),
     [
         ({"profile": "fast"}, "unknown export profile 'fast': expected one of auto"),
-        ({"input_dtype": "int8"}, "unknown input type 'int8'"),
+        ({"input_dtype": "int8"}, "unknown input type 'int8': expected one of auto, float32, uint8, float64"),
         ({"opset": 9}, "opset 9: expected 16 to 22"),
         ({"feature_names": ["a"]}, "expected 40 feature names, one per feature, found 1"),
     ],
