@@ -1,6 +1,15 @@
 """Logistic circuits as real, packaged, deployable models.
 
-The names below are imported when they are first asked for: `import lcml` alone costs next to nothing.
+    LogisticCircuitClassifier    learns from arrays, as a classifier of scikit-learn
+    load_model, save_model       a model file, .lcml
+    LogisticCircuit              a model: predict, predict_proba, logits
+    LcmlError                    what is wrong, in a sentence; of its kinds SettingsError, DataError and FormatError
+
+    lcml.explain.contributions.explain    why an example got its label
+    lcml_export.export_model              a model as ONNX
+
+All but the last two are names of this package, imported when they are first asked for: `import lcml` alone costs next
+to nothing. `lcml --help` lists the commands.
 """
 
 from importlib import import_module

@@ -13,11 +13,36 @@
 Every message names the culprit, what was expected, what was found, and what to do about it.
 """
 
+import re
 from pathlib import Path
+
+_LONGEST_MESSAGE, _LONGEST_WORD = 2000, 300
+"""Characters up to which a message, and a word in it, stand as they are; longer ones lose their middle."""
+
+
+def shortened(message: str) -> str:
+    """A message in which nothing is quoted at length: long words, and the whole, keep their beginning and end."""
+    message = re.sub(rf"\S{{{_LONGEST_WORD},}}", lambda word: _without_middle(word[0], _LONGEST_WORD), message)
+    return _without_middle(message, _LONGEST_MESSAGE)
+
+
+def shown(value: object) -> str:
+    """A value as a message quotes it, one too long or too deep to print by its type."""
+    try:
+        return repr(value)
+    except (ValueError, RecursionError):
+        return f"a value of type {type(value).__name__}, too long to show"
+
+
+def _without_middle(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[: length // 3]}[...]{text[-length // 6 :]}"
 
 
 class LcmlError(Exception):
     """Base of every error lcml raises on purpose; the command line prints it and exits with 2."""
+
+    def __str__(self) -> str:
+        return shortened(super().__str__())
 
 
 class SettingsError(LcmlError, ValueError):

@@ -1,125 +1,81 @@
 """Logistic circuits as a scikit-learn classifier, for pipelines, cross-validation and searches."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from importlib.metadata import version
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from lcml import __version__
 from lcml.arrays import FloatArray
-from lcml.backend import BackendName, FeaturePrecision, get_backend
+from lcml.backend import get_backend
 from lcml.circuits.vtree import Vtree
 from lcml.data import Examples
 from lcml.data.stratify import apportion, draw
 from lcml.errors import DataError, SettingsError
-from lcml.inputs.encoders import EncoderKind
-from lcml.learning.learner import EncodedSet, Learner
-from lcml.learning.scoring import Criterion
-from lcml.learning.settings import LearnSettings, Metric, SolverName
-from lcml.model.head import Link, predicted_codes, probabilities
+from lcml.explain.importance import feature_importances
+from lcml.inputs.encoding import encoded
+from lcml.inputs.rows import Matrix, SparseMatrix, all_rows
+from lcml.learning.learner import Learner
+from lcml.learning.state import EncodedSet, RoundReport
+from lcml.model.head import HEADS, predicted_codes
 from lcml.model.model import LogisticCircuit
 from lcml.runs.config import VtreeKind
+from lcml.runs.parameters import Parameters, described, takes
 from lcml.runs.preparation import check_shape, choose_places, choose_vtree, distorted, encoded_shape, make_encoder
+from lcml.runs.records import RoundRecord
 from lcml.runs.specs import Shape, parse_augment, parse_view
 
-_DEFAULT = LearnSettings()
-_VALID_FRACTION = 0.1
-_SETTINGS = tuple(field.name for field in dataclasses.fields(LearnSettings))
+Callback: TypeAlias = Callable[[RoundRecord], object]
+
+_IMPORTANCE_EXAMPLES = 128
+"""Training examples kept to measure importances by: the standard error of a mean change is then below a tenth of the
+changes' spread."""
 
 
 class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """Learns a logistic circuit from dense numeric features (n_examples, n_features) and labels (n_examples,).
+    """Learns a logistic circuit from numeric features (n_examples, n_features) and labels (n_examples,).
 
-    encoder, divisor: as `lcml.inputs.encoders.fit_encoder` takes them; vtree: a kind, or a `Vtree` over the features;
-    image_shape: (height, width), or (channels, height, width), where the features are the pixels of an image, row by
-    row, or with height 1 a sequence; channels, view, augment: as `lcml train` takes them, see `lcml.runs.specs`;
-    valid_fraction: share of each class set aside to choose the model by (0: the training examples choose); backend; all
-    others: `LearnSettings`.
+    The features may be a sparse matrix or array of scipy; they are made dense piece by piece. After fit:
 
-    After fit: classes_, n_features_in_, feature_names_in_ (for a data frame), and `model_`, a `LogisticCircuit` over
-    the classes as whole numbers or text. Example weights count in fitting and in choosing splits; examples of weight 0
-    are left out. They do not stand for repeated examples: what is set aside for validation is drawn without them.
+        classes_, n_features_in_, feature_names_in_ (for a data frame)
+        model_                  a `LogisticCircuit` over the classes as whole numbers or text
+        history_                a `RoundRecord` per round of splits, penalty and refit
+        best_round_             the rounds of splits of the model kept
+        feature_importances_    (n_features_in_,), see `lcml.explain.importance`; 128 training examples are kept for it
+
+    Example weights count in fitting and in choosing splits; examples of weight 0 are left out. They do not stand for
+    repeated examples: what is set aside for validation is drawn without them.
     """
 
-    def __init__(
-        self,
-        *,
-        encoder: EncoderKind = "scale",
-        divisor: float | None = None,
-        vtree: VtreeKind | Vtree = "auto",
-        image_shape: tuple[int, ...] | None = None,
-        channels: Sequence[str] = (),
-        augment: str | None = None,
-        view: Sequence[str] = (),
-        valid_fraction: float = _VALID_FRACTION,
-        backend: BackendName = "auto",
-        link: Link = _DEFAULT.link,
-        literal_weights: bool = _DEFAULT.literal_weights,
-        criterion: Criterion = _DEFAULT.criterion,
-        depth: int = _DEFAULT.depth,
-        growth: float = _DEFAULT.growth,
-        minimum_support: float = _DEFAULT.minimum_support,
-        score_examples: int = _DEFAULT.score_examples,
-        rounds: int = _DEFAULT.rounds,
-        max_elements: int | None = _DEFAULT.max_elements,
-        max_parameters: int | None = _DEFAULT.max_parameters,
-        time_limit: float | None = _DEFAULT.time_limit,
-        metric: Metric = _DEFAULT.metric,
-        patience: int = _DEFAULT.patience,
-        l2: float = _DEFAULT.l2,
-        l2_path: tuple[float, ...] = _DEFAULT.l2_path,
-        refit: bool = _DEFAULT.refit,
-        solver: SolverName = _DEFAULT.solver,
-        round_iterations: int = _DEFAULT.round_iterations,
-        final_iterations: int = _DEFAULT.final_iterations,
-        tolerance: float = _DEFAULT.tolerance,
-        precision: FeaturePrecision = _DEFAULT.precision,
-        memory_budget: int | None = _DEFAULT.memory_budget,
-        seed: int = _DEFAULT.seed,
-    ) -> None:
-        self.encoder = encoder
-        self.divisor = divisor
-        self.vtree = vtree
-        self.image_shape = image_shape
-        self.channels = channels
-        self.augment = augment
-        self.view = view
-        self.valid_fraction = valid_fraction
-        self.backend = backend
-        self.link = link
-        self.literal_weights = literal_weights
-        self.criterion = criterion
-        self.depth = depth
-        self.growth = growth
-        self.minimum_support = minimum_support
-        self.score_examples = score_examples
-        self.rounds = rounds
-        self.max_elements = max_elements
-        self.max_parameters = max_parameters
-        self.time_limit = time_limit
-        self.metric = metric
-        self.patience = patience
-        self.l2 = l2
-        self.l2_path = l2_path
-        self.refit = refit
-        self.solver = solver
-        self.round_iterations = round_iterations
-        self.final_iterations = final_iterations
-        self.tolerance = tolerance
-        self.precision = precision
-        self.memory_budget = memory_budget
-        self.seed = seed
+    @takes(Parameters)
+    def __init__(self, **parameters: Any) -> None: ...
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Learn. Raises DataError or SettingsError, both ValueErrors, and ValueError as scikit-learn's checks do."""
-        features, labels = validate_data(self, X, y, dtype="numeric")
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        eval_set: tuple[Any, ArrayLike] | Sequence[tuple[Any, ArrayLike]] | None = None,
+        callback: Callback | None = None,
+    ) -> Self:
+        """Learn.
+
+        eval_set: features and labels, or a list of one such pair, that choose the model instead of examples set aside;
+        they never train. callback: called with the `RoundRecord` of every round; learning ends where it returns true.
+
+        Raises DataError or SettingsError, both ValueErrors, and ValueError as scikit-learn's checks do.
+        """
+        chosen = Parameters(**self.get_params(deep=False))
+        features, labels = validate_data(self, X, y, dtype="numeric", accept_sparse="csr")
         check_classification_targets(labels)
         weights = _example_weights(sample_weight, len(labels))
         kept = slice(None) if weights is None else weights > 0
@@ -129,8 +85,15 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         codes = codes.astype(np.int64)
         if len(self.classes_) < 2:
             raise DataError("the labels are all of one class; give examples of at least two classes")
-        self.model_ = self._learn(features, codes, weights)
+        valid = None if eval_set is None else self._eval_examples(eval_set)
+        self._learn(chosen, Examples(_rows(features), codes), weights, valid, callback)
         return self
+
+    @property
+    def feature_importances_(self) -> FloatArray:
+        """(n_features_in_,) shares of 1, by `lcml.explain.importance.feature_importances`."""
+        check_is_fitted(self)
+        return feature_importances(self.model_, self._sample, get_backend(self.backend))
 
     def decision_function(self, X: ArrayLike) -> FloatArray:
         """Logits: (n_examples, n_classes), or for two classes (n_examples,), above 0 for the second class."""
@@ -147,7 +110,7 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
 
     def predict_proba(self, X: ArrayLike) -> FloatArray:
         """(n_examples, n_classes) probabilities, columns in the order of classes_."""
-        return probabilities(self._logits(X), self.link)
+        return HEADS[self.link].probabilities(self._logits(X))
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()
@@ -157,38 +120,72 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
 
     def _logits(self, X: ArrayLike) -> FloatArray:
         check_is_fitted(self)
-        features = validate_data(self, X, reset=False, dtype="numeric")
-        return self.model_.logits(features, get_backend(self.backend), "float64")
+        features = validate_data(self, X, reset=False, dtype="numeric", accept_sparse="csr")
+        return self.model_.logits(_rows(features), get_backend(self.backend), "float64")
 
-    def _learn(self, features: NDArray[Any], codes: NDArray[np.int64], weights: FloatArray | None) -> LogisticCircuit:
-        settings = LearnSettings(**{name: getattr(self, name) for name in _SETTINGS})
-        rest, aside = self._set_aside(codes)
-        shape = check_shape(self.image_shape, features.shape[1], "X")
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _eval_examples(self, eval_set: Any) -> Examples:
+        """The examples that choose the model, under the classes of the training."""
+        pairs = eval_set if isinstance(eval_set, list) else [eval_set]
+        if len(pairs) != 1 or len(pairs[0]) != 2:
+            raise DataError("eval_set: expected a pair of features and labels, or a list of one such pair")
+        features, labels = validate_data(self, *pairs[0], reset=False, dtype="numeric", accept_sparse="csr")
+        if len(unknown := np.setdiff1d(labels, self.classes_)):
+            raise DataError(f"eval_set: the label {unknown[0]!r} is none of those in y; drop its examples")
+        return Examples(_rows(features), np.searchsorted(self.classes_, labels))
+
+    def _learn(
+        self,
+        chosen: Parameters,
+        examples: Examples,
+        weights: FloatArray | None,
+        eval_examples: Examples | None,
+        callback: Callback | None,
+    ) -> None:
+        settings, codes = chosen.learning(), examples.labels
+        rest, aside = _set_aside(codes, chosen.valid_fraction if eval_examples is None else 0, settings.seed)
+        shape = check_shape(chosen.image_shape, examples.features.shape[1], "X")
         names = getattr(self, "feature_names_in_", None)
-        encoder = make_encoder(self.encoder, features[rest], self.divisor, shape, self.channels, names)
-        backend = get_backend(self.backend)
+        raw = examples.select(rest)
+        encoder = make_encoder(chosen.encoder, raw.features, chosen.divisor, shape, chosen.channels, names)
+        backend = get_backend(chosen.backend)
 
         def to_learn_from(rows: NDArray[np.intp]) -> EncodedSet:
-            of_rows = None if weights is None else weights[rows]
-            if self.augment is None:
-                return EncodedSet(encoder.encode(features[rows]), codes[rows], of_rows)
-            augmentation, examples = parse_augment(self.augment), Examples(features[rows], codes[rows])
-            budget = backend.memory_budget() if self.memory_budget is None else self.memory_budget * 2**20
-            train = distorted(encoder, examples, shape, augmentation, self.seed, budget)
+            of_rows, some = None if weights is None else weights[rows], examples.select(rows)
+            if chosen.augment is None:
+                return EncodedSet(encoded(encoder, some.features), some.labels, of_rows)
+            augmentation = parse_augment(chosen.augment)
+            budget = backend.memory_budget() if settings.memory_budget is None else settings.memory_budget * 2**20
+            train = distorted(encoder, some, shape, augmentation, settings.seed, budget)
             of_rows = None if of_rows is None else np.tile(of_rows, augmentation.copies + 1)
             return dataclasses.replace(train, weights=of_rows)
 
-        train, valid = to_learn_from(rest), EncodedSet(encoder.encode(features[aside]), codes[aside])
-        views = [parse_view(text) for text in self.view or ("whole",)]
-        places = choose_places(views, encoder, shape, partial(self._choose_vtree, encoded_shape(encoder, shape), train))
+        train, choosing = to_learn_from(rest), eval_examples or examples.select(aside)
+        valid = EncodedSet(encoded(encoder, choosing.features), choosing.labels)
+        views = [parse_view(text) for text in chosen.view or ("whole",)]
+        whole = partial(_choose_vtree, chosen.vtree, encoded_shape(encoder, shape), train, settings.seed)
+        places = choose_places(views, encoder, shape, whole)
         learner = Learner(places, train, valid, len(self.classes_), settings, backend)
-        for _report in (*learner.grow(), *learner.refine()):
-            pass
-        if self.refit and len(rest) < len(codes):
-            for _report in learner.refit(to_learn_from(np.arange(len(codes)))):
-                pass
+        everything = (
+            partial(to_learn_from, np.arange(len(codes))) if settings.refit and len(rest) < len(codes) else None
+        )
+        self.history_: list[RoundRecord] = []
+        for report in _reports(learner, everything):
+            self.history_.append(RoundRecord.of(report))
+            if chosen.verbose:
+                print(self.history_[-1].line())
+            if callback is not None and callback(self.history_[-1]):
+                break
+        assert learner.state is not None
+        self.best_round_ = learner.state.best.round
+        sample = np.random.default_rng(settings.seed).permutation(len(raw))[:_IMPORTANCE_EXAMPLES]
+        self._sample = raw.features[sample]
         parts, fitted = learner.best()
-        return LogisticCircuit(
+        self.model_ = LogisticCircuit(
             encoder=encoder,
             parts=parts,
             classes=_model_classes(self.classes_),
@@ -197,32 +194,45 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
             link=settings.link,
             provenance={
                 "settings": settings.as_dict()
-                | {"channels": list(self.channels), "augment": self.augment, "view": list(self.view)},
+                | {"channels": list(chosen.channels), "augment": chosen.augment, "view": list(chosen.view)},
                 "data": {"feature_names": [str(name) for name in getattr(self, "feature_names_in_", ())] or None},
                 "versions": {"lcml": __version__, "scikit-learn": version("scikit-learn")},
             },
         )
 
-    def _set_aside(self, codes: NDArray[np.int64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Rows to fit by and rows to choose by; all rows for both where none can be spared."""
-        if not 0 <= self.valid_fraction < 1:
-            raise SettingsError(f"valid_fraction: expected at least 0 and below 1, found {self.valid_fraction}")
-        every = np.arange(len(codes))
-        if self.valid_fraction == 0:
-            return every, every
-        n_aside = apportion(np.bincount(codes), self.valid_fraction, least=1, leave=1)
-        rest, aside = draw(codes, n_aside, np.random.default_rng(self.seed))
-        return (rest, aside) if len(aside) else (every, every)
 
-    def _choose_vtree(self, shape: Shape | None, train: EncodedSet) -> Vtree:
-        n_variables = train.values.shape[1]
-        if not isinstance(self.vtree, Vtree):
-            return choose_vtree(self.vtree, shape, train, seed=self.seed)
-        if self.vtree.n_variables != n_variables:
-            raise SettingsError(
-                f"vtree: expected one over the {n_variables} variables, found one over {self.vtree.n_variables}"
-            )
-        return self.vtree
+LogisticCircuitClassifier.__doc__ = f"{LogisticCircuitClassifier.__doc__}\n{described(Parameters)}"
+
+
+def _reports(learner: Learner, everything: Callable[[], EncodedSet] | None) -> Iterator[RoundReport]:
+    """The rounds, the penalties and, on `everything`, the refit."""
+    yield from learner.grow()
+    yield from learner.refine()
+    if everything is not None:
+        yield from learner.refit(everything())
+
+
+def _rows(features: Any) -> Matrix:
+    return all_rows(SparseMatrix(features)) if issparse(features) else features
+
+
+def _set_aside(codes: NDArray[np.int64], fraction: float, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Rows to fit by and rows to choose by; all rows for both where none can be spared."""
+    every = np.arange(len(codes))
+    if fraction == 0:
+        return every, every
+    n_aside = apportion(np.bincount(codes), fraction, least=1, leave=1)
+    rest, aside = draw(codes, n_aside, np.random.default_rng(seed))
+    return (rest, aside) if len(aside) else (every, every)
+
+
+def _choose_vtree(vtree: VtreeKind | Vtree, shape: Shape | None, train: EncodedSet, seed: int) -> Vtree:
+    n_variables = train.values.shape[1]
+    if not isinstance(vtree, Vtree):
+        return choose_vtree(vtree, shape, train, seed=seed)
+    if vtree.n_variables != n_variables:
+        raise SettingsError(f"vtree: expected one over the {n_variables} variables, found one over {vtree.n_variables}")
+    return vtree
 
 
 def _example_weights(weights: ArrayLike | None, n_examples: int) -> FloatArray | None:

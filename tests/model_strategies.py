@@ -11,7 +11,7 @@ from lcml.circuits.splits import Split, apply_splits
 from lcml.circuits.vtree import Vtree, random
 from lcml.inputs.encoders import BooleanEncoder, ScaleEncoder
 from lcml.inputs.encoding import Encoder
-from lcml.model.head import Link, n_weight_sets
+from lcml.model.head import HEADS, Link
 from lcml.model.model import LogisticCircuit
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
@@ -49,7 +49,7 @@ def models(draw: st.DrawFn) -> LogisticCircuit:
         | st.lists(st.text(max_size=3), min_size=2, max_size=4, unique=True)
     )
     link: Link = draw(st.sampled_from(["sigmoid", "softmax"]))
-    n_sets = n_weight_sets(len(classes), link)
+    n_sets = HEADS[link].n_sets(len(classes))
     literal_weights = arrays(np.float64, (n_sets, circuit.n_literals), elements=FINITE)
     return LogisticCircuit.flat(
         circuit=circuit,

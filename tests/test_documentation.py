@@ -1,16 +1,34 @@
-"""Every command that README.md and docs/ show in an `sh` or `python` block runs, in order, in an empty directory."""
+"""What the documentation shows works: commands and notebooks run, options exist, links lead somewhere."""
 
+import copy
+import importlib.util
 import os
 import re
+import shlex
 import subprocess
 import sys
+from dataclasses import fields
+from itertools import dropwhile
 from pathlib import Path
+from typing import Any
 
+import nbformat
 import pytest
+import typer
+from nbclient import NotebookClient
+
+from lcml.cli import COMMANDS, app
+from lcml_serving.settings import Settings, flag
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
 BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+COMMAND = re.compile(
+    r"(?:^ {4}|`|&& )((?:\w+=\S+ )?(?:\.venv/bin/)?(?:lcml|python -m|pytest)(?: [^`#\n&]*)?)", re.MULTILINE
+)
+"""In an indented block or a code span, behind variables of the environment."""
+NOTEBOOK_SECONDS = 300
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:
@@ -19,6 +37,7 @@ def blocks(page: Path) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.name)
 def test_commands_run(page: Path, tmp_path: Path) -> None:
+    """Every `sh` and `python` block, in order, in an empty directory."""
     bin_directory = str(Path(sys.executable).parent)
     environment = {
         **os.environ,
@@ -29,6 +48,55 @@ def test_commands_run(page: Path, tmp_path: Path) -> None:
         command = ["bash", "-euo", "pipefail", "-c", text] if language == "sh" else [sys.executable, "-c", text]
         done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
+
+
+def shown_commands() -> list[tuple[Path, list[str]]]:
+    """Every command of lcml, Python or pytest that a page shows outside the blocks that run."""
+    found = []
+    for page in PAGES:
+        for match in COMMAND.finditer(BLOCK.sub("", page.read_text())):
+            words = shlex.split(match[1])
+            found.append((page, list(dropwhile(lambda word: "=" in word, words))))
+    return found
+
+
+def test_commands_shown_exist() -> None:
+    """Long trainings and services are not run, but their commands, options, modules and files are there."""
+    group: Any = typer.main.get_command(app)
+    of_service = {flag(field.name) for field in fields(Settings)}
+    for page, (program, *words) in shown_commands():
+        where = f"{page.name} shows {shlex.join([program, *words])}"
+        if program == "python":
+            assert importlib.util.find_spec(words[1]), where
+        elif program == "pytest":
+            assert all((ROOT / word).exists() for word in words if word.startswith("tests/")), where
+        elif words and words[0] != "checkpoint":  # the kind of a file
+            assert words[0] in COMMANDS, where
+            parameters = group.get_command(None, words[0]).params
+            known = {option for parameter in parameters for option in (*parameter.opts, *parameter.secondary_opts)}
+            known |= of_service if words[0] == "serve" else {"--help"}
+            assert {word.split("=")[0] for word in words if re.match("--?[a-z]", word)} <= known, where
+
+
+def test_every_command_is_shown() -> None:
+    text = (ROOT / "README.md").read_text()
+    assert [name for name in COMMANDS if f"lcml {name}" not in text] == []
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_runs_to_what_it_shows(path: Path, tmp_path: Path) -> None:
+    shown = nbformat.read(path, 4)
+    run = copy.deepcopy(shown)
+    NotebookClient(run, timeout=NOTEBOOK_SECONDS, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    cells = [cell for cell in shown.cells if cell.cell_type == "code"]
+    assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
+
+    def outputs(notebook: Any) -> list[list[Any]]:
+        """Per cell, the kinds of its results; texts stay out, whose last digits depend on the machine."""
+        per_cell = [cell.get("outputs", []) for cell in notebook.cells]
+        return [[sorted(output["data"]) for output in of_cell if "data" in output] for of_cell in per_cell]
+
+    assert outputs(run) == outputs(shown)
 
 
 def test_links_between_pages_lead_somewhere() -> None:

@@ -1,11 +1,14 @@
 """The classifier among scikit-learn's own tools."""
 
 import dataclasses
+import inspect
 import pickle
+import re
 from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris
@@ -19,12 +22,15 @@ from lcml.circuits.views import IdentityView, WindowView
 from lcml.circuits.vtree import balanced
 from lcml.errors import DataError, SettingsError
 from lcml.learning.settings import LearnSettings
+from lcml.runs.config import TrainConfig
+from lcml.runs.records import RoundRecord
 
 FAST: dict[str, Any] = {"rounds": 2, "l2_path": (1e-3,), "backend": "numpy"}
 
+_DRAWN = "the validation examples are drawn without the weights, so that a weight of 2 is not an example there twice"
 INAPPLICABLE = {
-    "check_sample_weight_equivalence_on_dense_data": "the validation examples are drawn without the weights, so that a "
-    "weight of 2 is not the same as an example that is there twice",
+    "check_sample_weight_equivalence_on_dense_data": _DRAWN,
+    "check_sample_weight_equivalence_on_sparse_data": _DRAWN,
     "check_fit2d_1feature": "splits over a single variable are not scored yet",
 }
 
@@ -47,7 +53,25 @@ def test_parameters_are_those_of_learning_with_their_defaults() -> None:
     settings = dataclasses.asdict(LearnSettings())
     assert {name: parameters[name] for name in settings} == settings
     others = {"encoder", "divisor", "vtree", "image_shape", "channels", "augment", "view", "valid_fraction", "backend"}
-    assert set(parameters) - set(settings) == others
+    assert set(parameters) - set(settings) == others | {"random_state", "verbose"}
+    of_run = TrainConfig().as_dict() | {"channels": (), "view": ()}
+    assert {name: parameters[name] for name in others} == {name: of_run[name] for name in others}
+
+
+def test_an_unknown_parameter_is_seen_by_the_type_checker_and_at_once() -> None:
+    """mypy would complain of an ignored error that is none."""
+    with pytest.raises(TypeError, match="unexpected keyword argument 'round'"):
+        LogisticCircuitClassifier(round=3)  # type: ignore[call-arg]
+    with pytest.raises(SettingsError, match="rounds: expected a whole number of at least 0, found 'few'"):
+        LogisticCircuitClassifier(rounds="few").fit(*iris())  # type: ignore[arg-type]
+
+
+def test_every_parameter_is_described_in_the_docstring() -> None:
+    text = inspect.getdoc(LogisticCircuitClassifier)
+    assert text is not None
+    for name in LogisticCircuitClassifier().get_params():
+        assert re.search(rf"^{name} : .*, default .*\n    \S", text, re.MULTILINE), name
+    assert "depth : a whole number of at least 0 and at most 64, default 0" in text
 
 
 def test_it_learns_digits() -> None:
@@ -145,7 +169,11 @@ def iris() -> tuple[NDArray[Any], NDArray[Any]]:
 @pytest.mark.parametrize(
     ("parameters", "error", "message"),
     [
-        ({"valid_fraction": 1.0}, SettingsError, "valid_fraction: expected at least 0 and below 1, found 1.0"),
+        (
+            {"valid_fraction": 1.0},
+            SettingsError,
+            "valid_fraction: expected a finite number of at least 0 and below 1, found 1.0",
+        ),
         (
             {"image_shape": (2, 3)},
             SettingsError,
@@ -159,7 +187,7 @@ def iris() -> tuple[NDArray[Any], NDArray[Any]]:
         ({"augment": "copies=2"}, SettingsError, "augment: only images and sequences can be distorted"),
         ({"augment": "copies"}, SettingsError, "augment 'copies': found 'copies'"),
         ({"encoder": "divide"}, SettingsError, "divisor"),
-        ({"rounds": -1}, SettingsError, "rounds: expected a finite number of at least 0, found -1"),
+        ({"rounds": -1}, SettingsError, "rounds: expected a whole number of at least 0, found -1"),
     ],
 )
 def test_wrong_parameters(parameters: dict[str, Any], error: type[Exception], message: str) -> None:
@@ -197,3 +225,120 @@ def test_windows_channels_and_augmentation() -> None:
     assert classifier.score(x[1::2], y[1::2]) > 0.95
     assert model.provenance["settings"]["view"] == ["window=4,grid=2,root,apart", "whole"]
     assert clone(classifier).get_params()["channels"] == ("grey", "x+")
+
+
+def test_one_text_stands_for_a_list_of_one() -> None:
+    x, y = load_digits(n_class=2, return_X_y=True)
+    options: dict[str, Any] = {**FAST, "image_shape": [8, 8]}
+    one = LogisticCircuitClassifier(**options, view="window=4,grid=2", channels="grey").fit(x, y)
+    several = LogisticCircuitClassifier(**options, view=["window=4,grid=2"], channels=["grey"]).fit(x, y)
+    np.testing.assert_array_equal(one.predict_proba(x), several.predict_proba(x))
+
+
+def test_numbers_of_numpy_are_plain_in_the_model(tmp_path: Any) -> None:
+    settings: dict[str, Any] = {"rounds": np.int64(1), "l2": np.float32(0.5), "l2_path": np.array([1e-3, 1e-2])}
+    settings |= {"refit": np.bool_(True)}
+    model = LogisticCircuitClassifier(**settings, backend="numpy").fit(*iris()).model_
+    save_model(model, tmp_path / "iris.lcml")
+    stored = load_model(tmp_path / "iris.lcml").provenance["settings"]
+    assert (stored["rounds"], stored["l2"], stored["l2_path"], stored["refit"]) == (1, 0.5, [1e-3, 1e-2], True)
+
+
+def drawn_aside(**parameters: Any) -> list[float]:
+    """Which examples were set aside shows in what validation measured."""
+    classifier = LogisticCircuitClassifier(**{**FAST, "rounds": 0, "valid_fraction": 0.5}, **parameters)
+    return [record.valid_loss for record in classifier.fit(*iris()).history_]
+
+
+def test_random_state_and_its_other_name() -> None:
+    assert drawn_aside() == drawn_aside(random_state=0) == drawn_aside(seed=0)
+    assert drawn_aside(random_state=3) == drawn_aside(seed=3) == drawn_aside(random_state=np.int32(3), seed=3)
+    assert drawn_aside(random_state=3) != drawn_aside()
+    for make in (np.random.RandomState, np.random.default_rng):
+        first, second = make(5), make(5)
+        assert drawn_aside(random_state=first) == drawn_aside(random_state=second)
+        assert drawn_aside(random_state=first) != drawn_aside(random_state=make(5))  # it has been drawn from
+    assert drawn_aside(seed=None) != drawn_aside(random_state=None)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"random_state": 1, "seed": 2}, "random_state and seed are one setting, found 1 and 2; give one"),
+        ({"random_state": 1, "seed": None}, "random_state and seed are one setting, found 1 and None"),
+        (
+            {"random_state": 0.5},
+            "random_state: expected a whole number of at least 0 or a RandomState or a Generator, f",
+        ),
+        ({"seed": -1}, "seed: expected a whole number of at least 0"),
+        ({"rounds": 2.0}, "rounds: expected a whole number of at least 0, found 2.0"),
+        ({"l2": 10**400}, r"l2: expected a finite number of at least 0 that fits 64 bits, found 10+\[...\]0+$"),
+        ({"backend": None}, "backend: expected one of auto, numpy, numba, cupy, found None"),
+        ({"view": [3]}, r"view: expected a list, each text, found \[3\]"),
+    ],
+)
+def test_values_of_another_type(parameters: dict[str, Any], message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
+        LogisticCircuitClassifier(**{**FAST, **parameters}).fit(*iris())
+
+
+def test_history_best_round_and_what_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    classifier = LogisticCircuitClassifier(**FAST, refit=True, verbose=1).fit(*iris())
+    phases = [record.phase for record in classifier.history_]
+    assert phases == ["grow"] * (len(phases) - 2) + ["refine", "refit"]
+    assert classifier.best_round_ in {record.round for record in classifier.history_ if record.improved}
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in lines[:2]] == ["grow 0", "grow 1"]
+    assert len(lines) == len(phases)
+    assert lines[0].endswith(f"validation accuracy {classifier.history_[0].valid_accuracy:.2%}")
+
+
+def test_a_callback_ends_learning() -> None:
+    seen: list[RoundRecord] = []
+
+    def stop_after_two(record: RoundRecord) -> bool:
+        seen.append(record)
+        return len(seen) == 2
+
+    classifier = LogisticCircuitClassifier(backend="numpy", growth=0.1).fit(*iris(), callback=stop_after_two)
+    assert [record.round for record in seen] == [0, 1]
+    assert classifier.history_ == seen
+    assert classifier.score(*iris()) > 0.8
+
+
+def test_an_eval_set_chooses_and_does_not_train() -> None:
+    """Each validation figure of the history is that of the examples given, and all of X trains, none of them."""
+    x, y = iris()
+    order = np.random.default_rng(0).permutation(len(y))
+    rest, aside = order[:100], order[100:]
+    settings: dict[str, Any] = {**FAST, "l2_path": (1e-2,), "final_iterations": 300, "rounds": 0, "refit": True}
+    chosen = LogisticCircuitClassifier(**settings).fit(x[rest], y[rest], eval_set=[(x[aside], y[aside])])
+    assert chosen.history_[-1].phase == "refine"
+    assert max(record.valid_accuracy for record in chosen.history_) == chosen.score(x[aside], y[aside])
+    alone = LogisticCircuitClassifier(**settings, valid_fraction=0).fit(x[rest], y[rest])
+    assert chosen.history_[0].train_loss == pytest.approx(alone.history_[0].train_loss, rel=1e-6)
+    for wrong, message in [((x, y + 1), "label np.int64.3. is none of those in y"), ((x,), "expected a pair")]:
+        with pytest.raises(DataError, match=f"eval_set: .*{message}"):
+            LogisticCircuitClassifier(**settings).fit(x, y, eval_set=wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", [scipy.sparse.csr_matrix, scipy.sparse.coo_array])
+def test_sparse_features_give_the_model_of_dense_ones(kind: Any) -> None:
+    x, y = load_digits(n_class=3, return_X_y=True)
+    dense = LogisticCircuitClassifier(**FAST, image_shape=(8, 8), augment="copies=1,shift=1").fit(x, y)
+    sparse = LogisticCircuitClassifier(**FAST, image_shape=(8, 8), augment="copies=1,shift=1").fit(kind(x), y)
+    np.testing.assert_array_equal(sparse.predict_proba(kind(x)), dense.predict_proba(x))
+    np.testing.assert_array_equal(sparse.feature_importances_, dense.feature_importances_)
+
+
+def test_importances_are_those_of_the_features_that_decide() -> None:
+    """y is the exclusive or of the first two of four binary features, so the logit depends on these alone."""
+    x = np.random.default_rng(0).integers(0, 2, (2000, 4)).astype(float)
+    y = (x[:, 0] != x[:, 1]).astype(int)
+    classifier = LogisticCircuitClassifier(rounds=4, vtree="balanced", backend="numpy").fit(x, y)
+    shares = classifier.feature_importances_
+    assert classifier.score(x, y) == 1
+    assert shares.sum() == pytest.approx(1)
+    assert shares[:2].min() > 0.3
+    assert shares[2:].max() < 0.1
+    assert not hasattr(LogisticCircuitClassifier(), "feature_importances_")

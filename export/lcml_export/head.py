@@ -12,7 +12,7 @@ def probabilities(graph: Graph, model: LogisticCircuit, logits: str) -> None:
 
     One-vs-rest is the softmax of the logarithms of the sigmoids: it divides no 0 by 0.
     """
-    if model.link == "softmax":
+    if model.head.is_joint:
         graph.op("Softmax", logits, axis=1, output="probabilities")
     elif len(model.bias) == 1:
         both = graph.op("Concat", graph.op("Neg", logits), logits, axis=1)

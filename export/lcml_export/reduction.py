@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lcml.circuits.basis import push_weights
+from lcml.circuits.basis import BasisMap
 from lcml.circuits.circuit import Circuit
 from lcml.errors import CircuitError
 from lcml_export.terms import ONE, Polynomial, Term, decided_literals, gate_flows, times
@@ -37,13 +37,9 @@ def reduce_flows(circuit: Circuit, weights: NDArray[np.float64]) -> TermSum:
     contexts = gate_flows(circuit, decided)
     flows = [times(contexts[g], decided[e], circuit.n_variables) for e, g in enumerate(circuit.elem_or.tolist())]
     dropped = _choose_dropped(circuit, contexts, flows, decided)
-    n_literals = circuit.n_literals
-    element_weights, gain = push_weights(circuit, weights[:, n_literals:], weights[:, :n_literals], dropped)
-    kept = np.ones(circuit.n_elements, dtype=bool)
-    kept[dropped] = False
-    elements = np.flatnonzero(kept)
-    polynomials = [flows[element] for element in elements.tolist()]
-    return _combined(circuit.n_variables, polynomials, element_weights[:, elements], gain)
+    element_weights, gain = BasisMap(circuit, dropped, literals=True).to_basis(weights)
+    polynomials = [flows[element] for element in np.delete(np.arange(circuit.n_elements), dropped).tolist()]
+    return _combined(circuit.n_variables, polynomials, element_weights, gain)
 
 
 def flows_as_terms(circuit: Circuit, flows: NDArray[np.integer]) -> TermSum:

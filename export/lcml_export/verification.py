@@ -14,7 +14,7 @@ from lcml.arrays import FloatArray
 from lcml.backend import Backend, NumpyBackend, get_backend
 from lcml.errors import MissingDependencyError, OutputError
 from lcml.inputs.encoding import Encoder
-from lcml.model.head import predicted_codes, probabilities
+from lcml.model.head import predicted_codes
 from lcml.model.model import LogisticCircuit
 from lcml_export.input_types import ROUNDING, InputType, float32_errors
 
@@ -173,7 +173,7 @@ def _compare(
         inputs=kind,
         batch=len(logits),
         logit_error=_error(found["logits"], logits),
-        probability_error=_error(found["probabilities"], probabilities(logits, model.link)),
+        probability_error=_error(found["probabilities"], model.head.probabilities(logits)),
         contribution_error=contribution_error,
         label_errors=int(wrong.sum()),
         tolerance=tolerance,

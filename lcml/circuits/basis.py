@@ -5,6 +5,9 @@ So one element of every or gate, and every literal, is a sum of others: n_elemen
 and say, with the bias, all that all of them say. Weights of the others can be pushed to the elements above.
 """
 
+from functools import reduce
+from operator import matmul
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -26,74 +29,77 @@ def dependent_elements(circuit: Circuit, before: NDArray[np.bool_] | None = None
     return frozen(np.where(first < circuit.n_elements, first, last))
 
 
-def push_weights(
-    circuit: Circuit, element_weights: FloatArray, literal_weights: FloatArray | None, dropped: IntArray
-) -> tuple[FloatArray, FloatArray]:
-    """Element weights (..., n_elements), exactly 0 at `dropped`, and what the bias gains (...,), of the same function.
+class BasisMap:
+    """From weights of all elements, with `literals` behind those of all literals, to weights of independent elements
+    that make the same function, and its adjoint.
 
-    literal_weights (..., 2 n_variables), if any, are pushed too; dropped (n_or_gates,): the element of every or gate
-    whose weight is pushed to the elements above the gate.
-    """
-    n_literals = circuit.n_literals
-    pushed = np.zeros((*element_weights.shape[:-1], circuit.n_nodes))
-    if literal_weights is not None:
-        pushed[..., :n_literals] = literal_weights
-    result = np.empty_like(element_weights)
-    for first, stop in circuit.levels():
-        span = slice(int(circuit.or_start[first]), int(circuit.or_start[stop]))
-        prime, sub = circuit.elem_prime[span], circuit.elem_sub[span]
-        weight = element_weights[..., span] + pushed[..., prime] + pushed[..., sub]
-        pushed[..., n_literals + first : n_literals + stop] = weight[..., dropped[first:stop] - span.start]
-        result[..., span] = weight - pushed[..., n_literals + circuit.elem_or[span]]
-    return result, pushed[..., -1] if circuit.n_or_gates else pushed[..., 1]
+    dropped (n_or_gates,): the element of every or gate that is none of the basis. What an or gate adds for every
+    example that reaches it is pushed to the elements above it. With p (n_nodes,) what is pushed from every node,
 
+        p[literal] = its weight,   p[gate] = weight[dropped] + p[its prime] + p[its sub]
+        weight'[e] = weight[e] + p[prime of e] + p[sub of e] - p[gate of e],   the bias gains p[root]
 
-class Lift:
-    """Between weights of all literals and elements and weights of independent elements, and back for gradients.
-
-    Learning fits, and penalises, a weight for every literal (where `literals`) and element, which generalises better,
-    while only the independent features are computed and kept. `lower` is linear and keeps the function; `raise_` is its
-    adjoint: it turns sums over independent features into sums over all. Arrays are (..., n) with the weights last.
+    p = (I - N)^-1 of the weights that are dropped, for a nilpotent N; the inverse is (I + N)(I + N^2)(I + N^4)...
+    Arrays are (..., n) with the weights last. The circuit has an or gate.
     """
 
     def __init__(self, circuit: Circuit, dropped: IntArray, literals: bool) -> None:
-        from scipy.sparse import csr_array
+        from scipy.sparse import csr_array, eye_array
 
-        self._circuit, self._dropped = circuit, dropped
-        self.n_weights = circuit.n_elements + (circuit.n_literals if literals else 0)
-        self._first = circuit.n_literals if literals else 0
-        self._kept = np.ones(circuit.n_elements, dtype=bool)
-        self._kept[dropped] = False
-        element = np.tile(np.arange(circuit.n_elements), 2)
-        child = np.concatenate([circuit.elem_prime, circuit.elem_sub])
-        ones = np.ones(len(child))
-        self._leads_to = csr_array((ones, (child, element)), shape=(circuit.n_nodes, circuit.n_elements))
-        self._levels = []
-        for first, stop in reversed(list(circuit.levels())):
-            nodes = slice(circuit.n_literals + first, circuit.n_literals + stop)
-            offsets = circuit.or_start[first : stop + 1]
-            self._levels.append((slice(first, stop), self._leads_to[nodes], offsets))
-        self._to_literals = self._leads_to[: circuit.n_literals]
+        n_literals, n_nodes = circuit.n_literals, circuit.n_nodes
+        self._hidden = 0 if literals else n_literals
+        self.n_weights = n_literals + circuit.n_elements - self._hidden
+        is_basis = np.ones(circuit.n_elements, dtype=bool)
+        is_basis[dropped] = False
+        elements = np.flatnonzero(is_basis)
+        self._pushed = np.concatenate([np.arange(n_literals), n_literals + dropped])
+        self._basis = n_literals + elements
 
-    def lower(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+        children = np.stack([circuit.elem_prime, circuit.elem_sub])
+        gates = np.tile(np.arange(n_literals, n_nodes), 2)
+        below = csr_array((np.ones(len(gates)), (gates, children[:, dropped].ravel())), shape=(n_nodes, n_nodes))
+        columns = np.concatenate([*children[:, elements], n_literals + circuit.elem_or[elements], [n_nodes - 1]])
+        rows = np.append(np.tile(np.arange(len(elements)), 3), len(elements))
+        signs = np.repeat([1.0, -1.0, 1.0], [2 * len(elements), len(elements), 1])
+        factors = [csr_array((signs, (rows, columns)), shape=(len(elements) + 1, n_nodes))]
+        while below.nnz:
+            factors.append(eye_array(n_nodes, format="csr") + below)
+            below = below @ below
+        paths = np.ones(n_nodes)
+        for factor in reversed(factors):
+            paths = abs(factor) @ paths
+        if paths.sum() <= _MOST_PATHS:
+            factors = [reduce(matmul, factors)]
+        self._factors, self._adjoints = factors[::-1], [factor.T.tocsr() for factor in factors]
+
+    def to_basis(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Weights (..., n_independent) of the independent elements, and what the bias gains (...,)."""
-        literals = weights[..., : self._first] if self._first else None
-        elements, gain = push_weights(self._circuit, weights[..., self._first :], literals, self._dropped)
-        return elements[..., self._kept], gain
+        flows = self._columns(weights)
+        if self._hidden:
+            flows = np.concatenate([np.zeros((self._hidden, flows.shape[1])), flows])
+        pushed = flows[self._pushed]
+        for factor in self._factors:
+            pushed = factor @ pushed
+        result = flows[self._basis] + pushed[:-1]
+        return result.T.reshape(*weights.shape[:-1], -1), pushed[-1].reshape(weights.shape[:-1])
 
-    def raise_(self, sums: FloatArray, total: FloatArray) -> FloatArray:
+    def adjoint(self, sums: FloatArray, total: FloatArray) -> FloatArray:
         """Sums (..., n_weights) over the flows of all literals and elements.
 
         sums (..., n_independent): over those of the independent elements; total (...,): over the root's flow of 1.
         """
-        lead = sums.shape[:-1]
-        flow = np.zeros((self._circuit.n_elements, int(np.prod(lead))))
-        flow[self._kept] = sums.reshape(-1, sums.shape[-1]).T
-        for gates, leads_to, offsets in self._levels:
-            of_gate = leads_to @ flow
-            if gates.stop == self._circuit.n_or_gates:
-                of_gate[-1] = total.ravel()
-            inside = np.add.reduceat(flow[offsets[0] : offsets[-1]], offsets[:-1] - offsets[0], axis=0)
-            flow[self._dropped[gates]] = of_gate - inside
-        parts = [self._to_literals @ flow, flow] if self._first else [flow]
-        return np.concatenate(parts, axis=0).T.reshape(*lead, -1)
+        basis = self._columns(sums)
+        pushed = np.concatenate([basis, total.reshape(1, -1)])
+        for factor in self._adjoints:
+            pushed = factor @ pushed
+        flows = np.empty((len(self._pushed) + len(basis), basis.shape[1]))
+        flows[self._pushed], flows[self._basis] = pushed, basis
+        return flows[self._hidden :].T.reshape(*sums.shape[:-1], -1)
+
+    @staticmethod
+    def _columns(rows: FloatArray) -> FloatArray:
+        return rows.reshape(-1, rows.shape[-1]).T
+
+
+_MOST_PATHS = 1 << 18
+"""Factors are multiplied out where their product has no more entries: it is applied faster than they one by one."""

@@ -3,7 +3,7 @@
 Split(element, variable) replaces an element by two of the same or gate, one conditioned on X_v, one on not X_v. Nodes
 on the way to v are copied; their siblings are copied down to `depth` levels and shared below. Since exactly one of X_v
 and not X_v holds, the function does not change while both halves inherit the element's weights.
-Source: Liang & Van den Broeck, AAAI 2019, section 4.2 and Algorithm 3.
+Source: Liang & Van den Broeck, AAAI 2019, section 4.1 and Fig. 3.
 """
 
 from collections.abc import Iterable

@@ -2,13 +2,13 @@
 
 import errno
 import importlib
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 from lcml import __version__
 from lcml.cli.streams import settle
-from lcml.errors import LcmlError
+from lcml.errors import LcmlError, shortened
 
 COMMANDS = (
     *("train", "evaluate", "predict", "explain", "inspect", "runs"),
@@ -34,20 +34,31 @@ class _Group(typer.core.TyperGroup):
         single.command(cmd_name, **getattr(module, "TYPER_OPTIONS", {}))(getattr(module, cmd_name))
         return typer.main.get_command(single)
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        self.commands = dict.fromkeys(COMMANDS)  # type: ignore[assignment]  # where Typer looks for similar names
+        return super().resolve_command(ctx, args)
+
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except LcmlError as error:
-            typer.secho(f"Error: {error}", err=True, fg=typer.colors.RED)
-            raise typer.Exit(2) from error
+            _fail(str(error), error)
+        except MemoryError as error:
+            _fail(f"out of memory: {str(error) or 'no more is free'}; take fewer examples or smaller limits", error)
         except OSError as error:
             if error.errno == errno.EPIPE:  # the reader of the output left: Typer ends quietly
                 raise
             place = "the output" if error.filename is None else error.filename
-            typer.secho(
-                f"Error: cannot read or write {place}: {error.strerror or error}", err=True, fg=typer.colors.RED
-            )
-            raise typer.Exit(2) from error
+            _fail(f"cannot read or write {place}: {error.strerror or error}", error)
+        except Exception as error:
+            if isinstance(message := getattr(error, "message", None), str):  # a usage error, which Typer prints
+                error.message = shortened(message)  # type: ignore[attr-defined]
+            raise
+
+
+def _fail(message: str, error: Exception) -> NoReturn:
+    typer.secho(f"Error: {shortened(message)}", err=True, fg=typer.colors.RED)
+    raise typer.Exit(2) from error
 
 
 app = typer.Typer(

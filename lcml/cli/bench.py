@@ -8,6 +8,9 @@ from lcml.cli.common import DataDirOption, JsonOption, ModelArgument, print_json
 
 _SEED = 0
 
+_MOST_EXAMPLES = 2**20
+"""Larger batches are no faster, and inputs for them fill the memory."""
+
 
 def bench(
     model: ModelArgument,
@@ -21,7 +24,12 @@ def bench(
     ] = None,
     batch_size: Annotated[
         list[int] | None,
-        typer.Option(metavar="N", min=1, help="Examples per call; again for more. [default: 1, 32, 1024, 8192]"),
+        typer.Option(
+            metavar="N",
+            min=1,
+            max=_MOST_EXAMPLES,
+            help="Examples per call; again for more. [default: 1, 32, 1024, 8192]",
+        ),
     ] = None,
     rounds: Annotated[int, typer.Option(metavar="N", min=1, help="Measurements of each; their median counts.")] = 3,
     data_dir: DataDirOption = None,

@@ -2,28 +2,49 @@
 
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
 
 from lcml.backend import BackendName
+from lcml.data.named import NAMED_SETS
+from lcml.inputs.channels import CHANNELS
+from lcml.learning.fields import AnyField, about, is_list
+from lcml.runs.config import options
+from lcml.runs.recipes import recipe_names
 
-DATA_PANEL = "Data"
 
-TargetOption = Annotated[
-    str | None,
-    typer.Option(metavar="COLUMN", help="Column of a table that holds the labels.", rich_help_panel=DATA_PANEL),
-]
-DataDirOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="DIR",
-        help="Where relative paths of data begin, and where the image sets are (IDX files; else the environment "
-        "variable LCML_DATA_DIR, else OpenML).",
-        rich_help_panel=DATA_PANEL,
-    ),
-]
+def option(part: AnyField) -> Any:
+    """The option of a setting, as Typer takes it: named as its field, or by its flags."""
+    said = about(part)
+    more = " Repeat the option for several." if is_list(part.type) else ""
+    return typer.Option(
+        *said.flags,
+        help=said.help + more,
+        metavar=said.metavar,
+        rich_help_panel=said.panel,
+        autocompletion=_COMPLETIONS.get(part.name),
+    )
+
+
+def complete_data(incomplete: str) -> list[str]:
+    """The named sets that begin so; where none does, a shell completes files."""
+    return _starting(incomplete, NAMED_SETS)
+
+
+def _starting(incomplete: str, names: Iterable[str]) -> list[str]:
+    return [name for name in names if name.startswith(incomplete)]
+
+
+_COMPLETIONS: Mapping[str, Callable[[str], list[str]]] = {
+    "channels": lambda incomplete: _starting(incomplete, CHANNELS),
+    "recipe": lambda incomplete: _starting(incomplete, recipe_names()),
+}
+
+_RUN = options()
+TargetOption = Annotated[str | None, option(_RUN["target"])]
+DataDirOption = Annotated[str | None, option(_RUN["data_dir"])]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else there.")]
 
 BackendOption = Annotated[BackendName, typer.Option(help="Where to compute; auto: cupy where a CUDA device answers.")]
@@ -41,6 +62,7 @@ DataArgument = Annotated[
         help="Name of a set (digits, mnist, ...), a directory of IDX files or of features.npy and labels.npy, or an "
         ".npz, .csv or .parquet file.",
         show_default=False,
+        autocompletion=complete_data,
     ),
 ]
 

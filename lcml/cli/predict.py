@@ -51,7 +51,7 @@ def _lines(model: "LogisticCircuit", logits: "FloatArray", proba: bool) -> Itera
     import csv
     import io
 
-    from lcml.model.head import predicted_codes, probabilities
+    from lcml.model.head import predicted_codes
 
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
@@ -64,6 +64,6 @@ def _lines(model: "LogisticCircuit", logits: "FloatArray", proba: bool) -> Itera
         return text
 
     yield line(["label", *(f"probability_{name}" for name in model.classes if proba)])
-    rows = probabilities(logits, model.link).tolist()
+    rows = model.head.probabilities(logits).tolist()
     for code, row in zip(predicted_codes(logits).tolist(), rows, strict=True):
         yield line([model.classes[code], *(row if proba else ())])

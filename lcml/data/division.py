@@ -75,9 +75,9 @@ def divide(raw: RawSet, valid_fraction: float, test_fraction: float, train_fract
         test_codes = code_labels(raw.test_labels, f"{raw.source}, test examples", classes)[1]
         own_test = Examples(raw.test_features, test_codes)
     n_after = 1 + (valid_fraction > 0)  # the fewest examples of a class that training and validation need
-    n_parts = n_after + (test_fraction > 0 and own_test is None)
+    takes = {"training": True, "validation": valid_fraction > 0, "test": test_fraction > 0 and own_test is None}
     counts = np.bincount(codes, minlength=len(classes))
-    _check_classes(raw.source, classes, counts, n_parts)
+    _check_classes(raw.source, classes, counts, [part for part, is_taken in takes.items() if is_taken])
     rng_test, rng_train, rng_valid = (np.random.default_rng([seed, purpose]) for purpose in range(3))
     rest, test = np.arange(len(codes)), np.arange(0)
     if own_test is None and test_fraction > 0:
@@ -122,15 +122,15 @@ def _check_fractions(valid_fraction: float, test_fraction: float, train_fraction
         raise DataError(f"the seed must be 0 or a positive whole number; found {seed}")
 
 
-def _check_classes(source: str, classes: Sequence[int | str], counts: NDArray[np.intp], n_parts: int) -> None:
+def _check_classes(source: str, classes: Sequence[int | str], counts: NDArray[np.intp], parts: Sequence[str]) -> None:
     if len(classes) < 2:
         raise DataError(f"{source} holds one class only, {classes[0]!r}; give examples of at least two")
-    if counts.min() < n_parts:
-        k = int(counts.argmin())
+    least = int(counts.min())
+    if least < len(parts):
+        without_test = ", or set test_fraction to 0" if "test" in parts and least == len(parts) - 1 else ""
         raise DataError(
-            f"{source}: class {classes[k]!r} has {counts[k]} example(s), but {n_parts} are needed, one for each of "
-            "training, validation and test; add examples of it, drop it or merge it with another, or set "
-            "test_fraction to 0"
+            f"{source}: class {classes[int(counts.argmin())]!r} has {least} example(s), but {len(parts)} are needed, "
+            f"one for each of {' and '.join(parts)}; add examples of it, drop it or merge it with another{without_test}"
         )
 
 

@@ -15,7 +15,7 @@ from lcml.backend import NumpyBackend
 from lcml.circuits.views import WindowView
 from lcml.explain.conditions import ALWAYS, Cases, conditions, feature_cases, in_words
 from lcml.explain.names import part_names
-from lcml.model.head import predicted_codes, probabilities
+from lcml.model.head import predicted_codes
 from lcml.model.model import LogisticCircuit
 from lcml.passes.feature_map import FeatureMap
 
@@ -113,7 +113,7 @@ def explain(model: LogisticCircuit, example: Any, names: Sequence[str] | None = 
     logit = float(weights @ values + bias)
     return Explanation(
         label=model.classes[code],
-        probabilities=tuple(probabilities(logits, model.link)[0].tolist()),
+        probabilities=tuple(model.head.probabilities(logits)[0].tolist()),
         logit=logit,
         bias=bias,
         contributions=shown,

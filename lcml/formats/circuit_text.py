@@ -18,7 +18,7 @@ from lcml.errors import SettingsError
 from lcml.files import atomic_writer
 from lcml.formats.circuit_reader import HEADERS, CircuitReader
 from lcml.inputs.encoders import fit_encoder
-from lcml.model.head import Link, n_weight_sets
+from lcml.model.head import HEADS, Link
 from lcml.model.model import LogisticCircuit
 
 _COMMENT = """\
@@ -48,12 +48,13 @@ def read_circuit(
     encoder = fit_encoder("divide", np.empty((0, vtree.n_variables)), divisor=scale)
     reader = CircuitReader(path, vtree)
     n_sets = len(reader.bias)
-    link = link or ("softmax" if n_sets == 2 else "sigmoid")
     classes = classes or tuple(range(max(2, n_sets)))
-    if n_weight_sets(len(classes), link) != n_sets:
+    fitting: list[Link] = [name for name, head in HEADS.items() if head.n_sets(len(classes)) == n_sets]
+    link = link or (fitting[0] if fitting else "sigmoid")
+    if HEADS[link].n_sets(len(classes)) != n_sets:
         raise SettingsError(
             f"{path} holds {n_sets} weight set(s); {len(classes)} classes with link {link} take "
-            f"{n_weight_sets(len(classes), link)}: give other classes"
+            f"{HEADS[link].n_sets(len(classes))}: give other classes"
         )
     circuit, element_weights = reader.circuit()
     return LogisticCircuit.flat(

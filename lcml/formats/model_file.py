@@ -14,6 +14,7 @@ from lcml.circuits.vtree import Vtree
 from lcml.errors import CircuitError, FormatError, LcmlError
 from lcml.formats.container import Arrays, is_text, read_container, write_container
 from lcml.inputs.registry import stored_encoder
+from lcml.model.head import HEADS
 from lcml.model.model import LogisticCircuit
 
 MODEL_KIND = "lcml model"
@@ -32,7 +33,7 @@ _TYPES: dict[str, tuple[type, int]] = {
 }
 """Type and dimensions of the arrays of a part; their names begin with the part's number."""
 
-_LINKS = ("sigmoid", "softmax")
+_LINKS = tuple(HEADS)
 
 
 def save_model(model: LogisticCircuit, path: str | Path) -> None:

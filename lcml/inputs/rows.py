@@ -8,7 +8,7 @@ import os
 import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -25,6 +25,29 @@ _GAP_BYTES = 1 << 14
 Matrix = Any
 """An array of rows (n, d), or `Rows`, or what reads like them: it has a shape, a dtype and a length, and a slice or an
 array of row numbers gives an array of those rows."""
+
+
+class Readable(Protocol):
+    """A matrix (n, d) that gives chosen rows as an array."""
+
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+
+    def read(self, rows: NDArray[np.int64]) -> NDArray[Any]: ...
+
+
+class SparseMatrix:
+    """A matrix in scipy's CSR format, dense only where it is read."""
+
+    def __init__(self, matrix: Any) -> None:
+        self.shape: tuple[int, int] = matrix.shape
+        self.dtype: np.dtype[Any] = matrix.dtype
+        self._matrix = matrix
+
+    def read(self, rows: NDArray[np.int64]) -> NDArray[Any]:
+        """The rows (n_rows,) as (n_rows, d)."""
+        found: NDArray[Any] = self._matrix[rows].toarray()
+        return found
 
 
 class StoredMatrix:
@@ -73,9 +96,9 @@ class StoredMatrix:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Rows of a matrix in a file, by their numbers `index` (n,); read when asked for."""
+    """Rows of a matrix in a file, or of a sparse one, by their numbers `index` (n,); read when asked for."""
 
-    matrix: StoredMatrix
+    matrix: Readable
     index: NDArray[np.int64]
 
     @property
@@ -93,8 +116,8 @@ class Rows:
         return self.matrix.read(self.index[rows])
 
 
-def all_rows(matrix: StoredMatrix) -> Rows:
-    """Every row of a matrix in a file."""
+def all_rows(matrix: Readable) -> Rows:
+    """Every row of a matrix in a file, or of a sparse one."""
     return Rows(matrix, np.arange(matrix.shape[0]))
 
 

@@ -1,10 +1,13 @@
 """What scores of splits are made of: sums over examples, of every element and of every pair (element, variable).
 
 An element has the pooled flow f_i of example i and a feature F_i of it, a pair phi_i = f_i x_iv, pooled, and a feature
-Phi_i; the features are the square roots where the view says so. With the signals r and h of every weight set:
+Phi_i; the features are the square roots where the view says so. With the weights w of the examples and the derivatives
+of the loss by the logit of every weight set, first r (of examples weighted by w) and second h:
 
-    gain      of elements  sum f,  sum r F,    sum h F^2    of pairs  sum phi,  sum r Phi,    sum h Phi^2,  sum h F Phi
-    variance  of elements  sum f,  sum r f F,  sum r^2 f F^2  of pairs  sum phi,  sum r phi F,  sum r^2 phi F^2
+    gain      of elements  sum w f,  sum r F,    sum h F^2
+              of pairs     sum w phi,  sum r Phi,    sum h Phi^2,  sum h F Phi
+    variance  of elements  sum w f,  sum r f F,  sum r^2/w f F^2
+              of pairs     sum w phi,  sum r phi F,  sum r^2/w phi F^2
 """
 
 from typing import Literal
@@ -23,27 +26,31 @@ _FLOOR = np.finfo(np.float64).tiny
 
 
 def element_sums(
-    xp: Array, criterion: Criterion, flow: Array, feature: Array, residual: Array, curvature: Array
+    criterion: Criterion, flow: Array, feature: Array, weight: Array, first: Array, second: Array
 ) -> list[Array]:
-    """Sums of elements, (1, m) and twice (n_sets, m), of flow and feature (m, n) and signals (n, n_sets)."""
-    if criterion == "gain":
-        sums = feature @ residual, (feature * feature) @ curvature
-    else:
-        weighted = flow * feature
-        sums = weighted @ residual, (weighted * feature) @ (residual * residual)
-    return [xp.sum(flow, axis=1)[None, :], *(array.T for array in sums)]
+    """Sums of elements, (1, m) and twice (n_sets, m), of flow and feature (m, n), weight (n, 1) and, (n, n_sets), r and
+    what the criterion has as `second`."""
+    left = feature if criterion == "gain" else flow * feature
+    return [(flow @ weight).T, (left @ first).T, ((left * feature) @ second).T]
 
 
 def pair_sums(
-    xp: Array, criterion: Criterion, phi: Array, new: Array, feature: Array, residual: Array, curvature: Array
+    criterion: Criterion, phi: Array, new: Array, feature: Array, weight: Array, first: Array, second: Array
 ) -> list[Array]:
     """Sums of pairs, (1, p) and two or three of (n_sets, p), of phi, its feature `new` and its element's (p, n)."""
     if criterion == "gain":
-        sums = [new @ residual, (new * new) @ curvature, (feature * new) @ curvature]
+        sums = [new @ first, (new * new) @ second, (feature * new) @ second]
     else:
-        weighted = phi * feature
-        sums = [weighted @ residual, (weighted * feature) @ (residual * residual)]
-    return [xp.sum(phi, axis=1)[None, :], *(array.T for array in sums)]
+        left = phi * feature
+        sums = [left @ first, (left * feature) @ second]
+    return [(phi @ weight).T, *(array.T for array in sums)]
+
+
+def second_derivatives(xp: Array, criterion: Criterion, weight: Array, residual: Array, curvature: Array) -> Array:
+    """What stands beside r in the sums: h, or of the variance r^2/w, 0 where the weight is."""
+    if criterion == "gain":
+        return curvature
+    return residual * residual / xp.where(weight > 0, weight, xp.ones_like(weight))
 
 
 def scores(

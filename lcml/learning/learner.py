@@ -7,12 +7,11 @@ bit, the same features, so that a resumed learner goes on as if it had never sto
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lcml.backend import Backend
 from lcml.circuits.parts import GrownPart, Part, initial_part
@@ -20,77 +19,22 @@ from lcml.circuits.splits import Split
 from lcml.circuits.views import View
 from lcml.circuits.vtree import Vtree
 from lcml.errors import DataError, SettingsError
-from lcml.inputs.rows import Matrix
 from lcml.learning.minibatch import minimise_minibatch
 from lcml.learning.objective import Objective
-from lcml.learning.parameters import Layout, Parameters
+from lcml.learning.parameters import Parameters, Parametrisation
 from lcml.learning.scoring import race_splits
-from lcml.learning.selection import ChosenSplit, apply_to_parts, apply_within, choose_splits
+from lcml.learning.selection import ChosenSplit, apply_to_parts, apply_within, choose_splits, parts_after
 from lcml.learning.settings import LearnSettings
 from lcml.learning.solver import Solution, SolverSettings, minimise, never
-from lcml.model.head import n_weight_sets
-from lcml.model.metrics import Quality, quality
+from lcml.learning.state import Best, EncodedSet, FitState, RoundReport
+from lcml.model.head import HEADS
 from lcml.passes.feature_store import FeatureStore
 
+_FULL_SHARE = 0.99
+"""Growth ends when so much of the limit on parameters is used: the last few splits are not worth another fit."""
 
-@dataclass(frozen=True, eq=False)
-class EncodedSet:
-    """Examples ready for a circuit: values (n_examples, n_variables) in [0, 1], an array or what gives one when sliced;
-    labels (n_examples,) class codes."""
-
-    values: Matrix
-    labels: NDArray[np.int64]
-    weights: NDArray[np.floating] | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class RoundReport:
-    """What a round, or a step of the final path of penalties, did and reached.
-
-    seconds: by phase (score, split, features, fit, evaluate); train_loss: with the penalty; l2: the penalty used;
-    improved: whether this is the best so far on the validation set.
-    """
-
-    phase: str
-    round: int
-    n_elements: int
-    n_or_gates: int
-    n_parameters: int
-    l2: float
-    train_loss: float
-    train_accuracy: float
-    valid: Quality
-    n_iterations: int
-    converged: bool
-    improved: bool
-    splits: tuple[ChosenSplit, ...]
-    seconds: Mapping[str, float]
-
-
-@dataclass(frozen=True, eq=False)
-class Best:
-    """The best weights so far: after how many rounds of splits, with which penalty, and what they reached."""
-
-    round: int
-    l2: float
-    parameters: Parameters
-    train_accuracy: float
-    valid: Quality
-
-
-@dataclass(frozen=True, eq=False)
-class FitState:
-    """All that learning needs to go on: the splits of every round so far, the weights, and the best weights."""
-
-    history: tuple[tuple[Split, ...], ...]
-    parameters: Parameters
-    best: Best
-    stale_rounds: int
-    seconds: float
-
-    @property
-    def round(self) -> int:
-        return len(self.history)
+_GROWTH_SHARE = 0.6
+"""With a time limit, growth ends after this share of it: the rest is for the final path of penalties."""
 
 
 class Learner:
@@ -120,28 +64,29 @@ class Learner:
         self.settings, self.backend, self.n_classes = settings, backend, n_classes
         self.state = state
         self.initial = tuple(initial_part(view, vtree) for view, vtree in places)
-        self._train_set, self._valid_set = train, valid
-        self._n_sets = n_weight_sets(n_classes, settings.link)
+        self._n_sets = HEADS[settings.link].n_sets(n_classes)
         self._max_features = self._feature_limit()
         self._interrupted = should_stop
         self._started = monotonic() - (0.0 if state is None else state.seconds)
-        self._layout: Layout
+        self._train: Objective
+        self._valid: Objective
+        self._valid_set = valid
         clock = _Clock()
-        self._open_stores(() if state is None else state.history)
+        self._open(train, () if state is None else state.history)
         clock.lap("features")
         self._opening = clock.laps
 
     @property
     def parts(self) -> tuple[Part, ...]:
         """The parts grown so far."""
-        return self._train.parts
+        return self._train.features.parts
 
     def best(self) -> tuple[tuple[Part, ...], Parameters]:
         """What did best on the validation set: the parts, and the weights of their features."""
         assert self.state is not None
         best = self.state.best
         parts = parts_after(self.initial, self.state.history[: best.round], self.settings.depth)
-        return parts, Layout.lifted(parts, self.settings.literal_weights).lower(best.parameters)
+        return parts, self._parametrisation(parts).to_features(best.parameters)
 
     def n_parameters(self, n_features: int) -> int:
         """Weights and biases of a model with so many features."""
@@ -155,16 +100,14 @@ class Learner:
         """Fit, then split and fit again until a limit is met, nothing is worth a split, or validation stops
         improving."""
         if self.state is None:
-            yield from self._finish_round((), self._objective().zeros(), self._opening, ())
+            yield from self._finish_round((), self._train.zeros(), self._opening, ())
         while self.state is not None and not self._is_done():
             clock = _Clock()
             chosen, grown = self._choose(self.state, clock)
             if not chosen:
                 return
-            start = self._layout.inherit(grown, self.state.parameters)
-            self._train.grow(grown)
-            self._valid.grow(grown)
-            self._layout = Layout.lifted(self.parts, self.settings.literal_weights)
+            start = self._train.parametrisation.inherit(grown, self.state.parameters)
+            self._follow([grown])
             clock.lap("features")
             splits = tuple(choice.split for choice in chosen)
             yield from self._finish_round((*self.state.history, splits), start, clock.laps, tuple(chosen))
@@ -175,7 +118,7 @@ class Learner:
             return
         state, best_round = self.state, self.state.best.round
         if best_round < state.round:
-            self._open_stores(state.history[:best_round])
+            self._open(self._train_set, state.history[:best_round])
         parameters = state.best.parameters
         for l2 in sorted(set(self.settings.l2_path), reverse=True):
             if self._stopping():
@@ -185,7 +128,6 @@ class Learner:
             clock.lap("fit")
             parameters = solution.parameters
             report = self._report("refine", best_round, l2, solution, clock, ())
-            assert self.state is not None
             if report.improved:
                 best = Best(best_round, l2, parameters, report.train_accuracy, report.valid)
                 self.state = dataclasses.replace(self.state, best=best, seconds=self.seconds())
@@ -199,8 +141,7 @@ class Learner:
         if self.state is None or self._stopping():
             return
         clock, best = _Clock(), self.state.best
-        self._train_set = examples
-        self._open_stores(self.state.history[: best.round])
+        self._open(examples, self.state.history[: best.round])
         clock.lap("features")
         solution = self._fit(best.parameters, best.l2, self.settings.final_iterations, best.round)
         clock.lap("fit")
@@ -232,18 +173,18 @@ class Learner:
         yield report
 
     def _choose(self, state: FitState, clock: "_Clock") -> tuple[list[ChosenSplit], list[GrownPart]]:
-        settings = self.settings
-        generator = np.random.default_rng([settings.seed, state.round])
+        """The splits of the next round, scored on a sample of the training examples, and what they make of the
+        parts."""
+        settings, n_chunks = self.settings, self._train.features.n_chunks
         n_cells = max(part.view.n_cells for part in self.parts)
         wanted = math.ceil(settings.score_examples / (n_cells * self.backend.chunk_examples))
-        n_read = min(self._train.n_chunks, wanted)
-        chunks = generator.permutation(self._train.n_chunks)[:n_read].tolist()
+        drawn = np.random.default_rng([settings.seed, state.round]).permutation(n_chunks)
         candidates = race_splits(
-            self._objective(),
+            self._train,
             state.parameters,
             settings.criterion,
             minimum_support=settings.minimum_support,
-            chunks=chunks,
+            chunks=drawn[: min(n_chunks, wanted)].tolist(),
         )
         clock.lap("score")
         present = sum(part.view.n_cells * part.circuit.n_elements for part in self.parts)
@@ -254,8 +195,7 @@ class Learner:
         return chosen, grown
 
     def _fit(self, start: Parameters, l2: float, max_iterations: int, round: int) -> Solution:
-        settings = SolverSettings(max_iterations, self.settings.tolerance)
-        objective = self._objective(l2)
+        settings, objective = SolverSettings(max_iterations, self.settings.tolerance), self._train.with_l2(l2)
         if self.settings.solver == "minibatch":
             return minimise_minibatch(objective, start, settings, self.settings.seed + round, self._stopping)
         return minimise(objective, start, settings, self._stopping)
@@ -263,67 +203,66 @@ class Learner:
     def _report(
         self, phase: str, round: int, l2: float, solution: Solution, clock: "_Clock", chosen: tuple[ChosenSplit, ...]
     ) -> RoundReport:
-        link = self.settings.link
-        objective = self._objective(l2)
-        train = quality(objective.logits(solution.parameters), self._train_set.labels, self.n_classes, link)
-        valid_logits = self._objective(l2, self._valid, self._valid_set).logits(solution.parameters)
-        valid = quality(valid_logits, self._valid_set.labels, self.n_classes, link)
+        train, valid = (objective.quality(solution.parameters) for objective in (self._train, self._valid))
         clock.lap("evaluate")
-        improved = self.state is None or valid.rank(self.settings.metric) > self.state.best.valid.rank(
-            self.settings.metric
-        )
+        metric = self.settings.metric
         return RoundReport(
             phase=phase,
             round=round,
             n_elements=sum(part.circuit.n_elements for part in self.parts),
             n_or_gates=sum(part.circuit.n_or_gates for part in self.parts),
-            n_parameters=self.n_parameters(self._train.n_features),
+            n_parameters=self.n_parameters(self._train.features.n_features),
             l2=l2,
             train_loss=solution.loss,
             train_accuracy=train.accuracy,
             valid=valid,
             n_iterations=solution.n_iterations,
             converged=solution.converged,
-            improved=improved,
+            improved=self.state is None or valid.rank(metric) > self.state.best.valid.rank(metric),
             splits=chosen,
             seconds=dict(clock.laps),
         )
 
-    def _objective(
-        self, l2: float | None = None, store: FeatureStore | None = None, examples: EncodedSet | None = None
-    ) -> Objective:
-        examples = examples or self._train_set
-        return Objective(
-            store or self._train,
-            examples.labels,
-            self.n_classes,
-            link=self.settings.link,
-            l2=self.settings.l2 if l2 is None else l2,
-            example_weights=examples.weights,
-            layout=self._layout,
-        )
+    def _open(self, train: EncodedSet, history: Sequence[tuple[Split, ...]]) -> None:
+        """Both sets under the circuits after `history`: grown round by round, for features to be what they were.
 
-    def _open_stores(self, history: Sequence[tuple[Split, ...]]) -> None:
-        """The features of the parts after `history`, of both sets: grown round by round, to be what they were."""
-        self.__dict__.pop("_train", None)  # memory holds them once
+        Both share one budget by their examples, so that the features of both are kept, or those of neither.
+        """
+        self.__dict__.pop("_train", None)  # memory holds features once
         self.__dict__.pop("_valid", None)
-        self._train, self._valid = self._store(self._train_set), self._store(self._valid_set)
-        for splits in history:
-            grown = apply_to_parts(self.parts, splits, self.settings.depth)
-            self._train.grow(grown)
-            self._valid.grow(grown)
-        self._layout = Layout.lifted(self.parts, self.settings.literal_weights)
+        self._train_set = train
+        megabytes, sets = self.settings.memory_budget, (train, self._valid_set)
+        budget = self.backend.memory_budget() if megabytes is None else megabytes * 2**20
+        n_examples = sum(len(examples.labels) for examples in sets)
+        self._train, self._valid = (
+            self._objective(examples, budget * len(examples.labels) // n_examples) for examples in sets
+        )
+        self._follow(apply_to_parts(self.parts, splits, self.settings.depth) for splits in history)
 
-    def _store(self, examples: EncodedSet) -> FeatureStore:
-        budget = self.settings.memory_budget
-        return FeatureStore(
+    def _objective(self, examples: EncodedSet, budget: int) -> Objective:
+        store = FeatureStore(
             self.initial,
             examples.values,
             self.backend,
             precision=self.settings.precision,
-            budget=None if budget is None else budget * 2**20,
+            budget=budget,
             most_features=self._max_features,
         )
+        link, l2 = self.settings.link, self.settings.l2
+        return Objective(store, examples.labels, self.n_classes, link=link, l2=l2, example_weights=examples.weights)
+
+    def _follow(self, rounds: Iterable[Sequence[GrownPart]]) -> None:
+        """Take both sets through rounds of splits."""
+        objectives = self._train, self._valid
+        for grown in rounds:
+            for objective in objectives:
+                objective.features.grow(grown)
+        parametrisation = self._parametrisation(self.parts)
+        for objective in objectives:
+            objective.parametrisation = parametrisation
+
+    def _parametrisation(self, parts: Sequence[Part]) -> Parametrisation:
+        return Parametrisation.overcomplete(parts, self.settings.literal_weights)
 
     def _feature_limit(self) -> int | None:
         """Features that max_parameters allows. Raises SettingsError where the initial circuits exceed a limit."""
@@ -343,8 +282,8 @@ class Learner:
 
     def _is_done(self) -> bool:
         assert self.state is not None
-        settings = self.settings
-        full = self._max_features is not None and self._train.n_features >= _FULL_SHARE * self._max_features
+        settings, n_features = self.settings, self._train.features.n_features
+        full = self._max_features is not None and n_features >= _FULL_SHARE * self._max_features
         over_time = settings.time_limit is not None and self.seconds() > _GROWTH_SHARE * settings.time_limit
         ended = self.state.round >= settings.rounds or self.state.stale_rounds >= settings.patience
         return full or over_time or ended or self._stopping()
@@ -352,20 +291,6 @@ class Learner:
     def _stopping(self) -> bool:
         limit = self.settings.time_limit
         return self._interrupted() or (limit is not None and self.seconds() > limit)
-
-
-_FULL_SHARE = 0.99
-"""Growth ends when so much of the limit on parameters is used: the last few splits are not worth another fit."""
-
-_GROWTH_SHARE = 0.6
-"""With a time limit, growth ends after this share of it: the rest is for the final path of penalties."""
-
-
-def parts_after(parts: tuple[Part, ...], history: Sequence[tuple[Split, ...]], depth: int) -> tuple[Part, ...]:
-    """What the rounds of splits of `history` make of `parts`."""
-    for splits in history:
-        parts = tuple(grown.part for grown in apply_to_parts(parts, splits, depth))
-    return parts
 
 
 @dataclass

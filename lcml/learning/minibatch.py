@@ -12,9 +12,17 @@ from lcml.learning.objective import Objective
 from lcml.learning.parameters import Parameters
 from lcml.learning.solver import Solution, SolverSettings, never
 
-_STEP, _BETA1, _BETA2, _EPSILON = 0.1, 0.9, 0.99, 1e-8
+_STEP = 0.1
+"""The first step of every weight; features are in [0, 1], so that weights of use are a few units large."""
+
+_MOMENTUM, _SQUARES_MOMENTUM, _EPSILON = 0.9, 0.99, 1e-8
+"""Adam's beta1, beta2 and epsilon; beta2 below its default of 0.999: a fit has some hundred batches, not thousands."""
+
 _ITERATIONS_PER_EPOCH = 4
 """An epoch counts as so many iterations of a full-batch solver, each of which reads the data about once."""
+
+_LEAST_EPOCHS = 2
+"""Fewer epochs could not tell whether the loss still falls."""
 
 
 def minimise_minibatch(
@@ -30,11 +38,10 @@ def minimise_minibatch(
     """
     generator = np.random.default_rng(seed)
     n_chunks = objective.features.n_chunks
-    n_epochs = max(2, settings.max_iterations // _ITERATIONS_PER_EPOCH)
+    n_epochs = max(_LEAST_EPOCHS, settings.max_iterations // _ITERATIONS_PER_EPOCH)
     theta = start.flat()
-    first, second = np.zeros_like(theta), np.zeros_like(theta)
-    step, previous, converged = 0, np.inf, False
-    n_done = 0
+    mean, mean_square = np.zeros_like(theta), np.zeros_like(theta)
+    step, n_done, before, converged = 0, 0, np.inf, False
     while n_done < n_epochs:
         n_done += 1
         losses = []
@@ -43,16 +50,16 @@ def minimise_minibatch(
             losses.append(loss.sum())
             slope = gradient.flat()
             step += 1
-            first += (1 - _BETA1) * (slope - first)
-            second += (1 - _BETA2) * (slope * slope - second)
+            mean += (1 - _MOMENTUM) * (slope - mean)
+            mean_square += (1 - _SQUARES_MOMENTUM) * (slope * slope - mean_square)
             rate = _STEP * 0.5 * (1 + np.cos(np.pi * step / (n_epochs * n_chunks)))
-            corrected = np.sqrt(second / (1 - _BETA2**step)) + _EPSILON
-            theta = theta - rate * (first / (1 - _BETA1**step)) / corrected
+            scale = np.sqrt(mean_square / (1 - _SQUARES_MOMENTUM**step)) + _EPSILON
+            theta = theta - rate * (mean / (1 - _MOMENTUM**step)) / scale
             if should_stop():
                 break
-        mean = float(np.mean(losses))
-        converged = abs(previous - mean) <= settings.tolerance * abs(mean)
-        previous = mean
+        now = float(np.mean(losses))
+        converged = abs(before - now) <= settings.tolerance * abs(now)
+        before = now
         if converged or should_stop():
             break
     solution = start.from_flat(theta)

@@ -1,33 +1,32 @@
-"""The convex objective that the weights minimise.
+"""The convex objective that the weights minimise, of some examples under the circuits grown so far.
 
     loss(theta) = 1/W sum_i w_i l(y_i, g(x_i)) + l2/2 sum_k |theta_k|^2,   g_k(x) = bias_k + theta_k . features(x)
 
-with W = sum of the example weights w_i; the bias is not penalised. l is, with targets t_ik in {0, 1},
-
-    sigmoid   sum_k softplus(g_k) - t_k g_k          (one set for two classes, else one-vs-rest)
-    softmax   log sum_k exp(g_k) - sum_k t_k g_k
-
-Every statistic is a sum over examples: chunks can be added in any order, on any device.
+with W = sum of the example weights w_i and l the loss of `lcml.model.head`; the bias is not penalised. Every statistic
+is a sum over examples: chunks can be added in any order, on any device, and an example of weight 2 is one that is there
+twice.
 """
 
+import copy
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lcml.arrays import FloatArray
-from lcml.backend import Array, Backend
+from lcml.backend import Array
 from lcml.errors import DataError
-from lcml.learning.parameters import Layout, Parameters
-from lcml.model.head import Link, n_weight_sets
+from lcml.learning.parameters import Parameters, Parametrisation
+from lcml.model.head import HEADS, Link
+from lcml.model.metrics import Quality, quality
 from lcml.passes.feature_store import Chunk, FeatureStore
 
 
 class Objective:
-    """Loss, gradient and curvature for the examples of a feature store.
+    """Examples under circuits: their features, labels and weights, and what parameters lose on them.
 
     labels (n_examples,) class codes; example_weights (n_examples,) not negative, or None for ones; l2 >= 0 per weight;
-    layout: of the parameters, by default one weight per feature.
+    parametrisation: what parameters stand for, by default one weight per feature.
     """
 
     def __init__(
@@ -39,12 +38,15 @@ class Objective:
         link: Link = "sigmoid",
         l2: float = 0.0,
         example_weights: NDArray[np.floating] | None = None,
-        layout: Layout | None = None,
+        parametrisation: Parametrisation | None = None,
     ) -> None:
-        self.features, self.labels, self.link, self.l2 = features, labels, link, l2
-        self.n_sets = n_weight_sets(n_classes, link)
-        self.layout = Layout(features.parts) if layout is None else layout
-        weights = np.ones(len(labels)) if example_weights is None else np.asarray(example_weights, dtype=np.float64)
+        self.features, self.labels, self.n_classes, self.link, self.l2 = features, labels, n_classes, link, l2
+        self.head = HEADS[link]
+        self.n_sets = self.head.n_sets(n_classes)
+        self.parametrisation = Parametrisation(features.parts) if parametrisation is None else parametrisation
+        self._class_codes = features.backend.asarray(self.head.class_codes(self.n_sets)[:, None])
+        self._given = None if example_weights is None else np.asarray(example_weights, dtype=np.float64)
+        weights = np.ones(len(labels)) if self._given is None else self._given
         if weights.shape != labels.shape or len(labels) != features.n_examples or np.any(weights < 0):
             raise DataError(
                 f"expected {features.n_examples} labels and example weights of 0 or more, found {labels.shape} and "
@@ -52,11 +54,17 @@ class Objective:
             )
         if not weights.sum() > 0:
             raise DataError("the example weights sum to 0; give at least one example a positive weight")
-        self.example_weights = weights / weights.sum()
+        self.counts, self.example_weights = weights, weights / weights.sum()
+
+    def with_l2(self, l2: float) -> "Objective":
+        """The same examples with another penalty."""
+        other = copy.copy(self)
+        other.l2 = l2
+        return other
 
     def zeros(self) -> Parameters:
         """All weights and biases 0."""
-        return self.layout.zeros(self.n_sets)
+        return self.parametrisation.zeros(self.n_sets)
 
     def logits(self, parameters: Parameters) -> FloatArray:
         """(n_examples, n_sets) logits on the host."""
@@ -64,10 +72,14 @@ class Objective:
         parts = self.features.map(lambda _, chunk: self._host((chunk.weighted_sum(weights) + bias).T))
         return np.concatenate(list(parts))
 
+    def quality(self, parameters: Parameters) -> Quality:
+        """How good predictions by `parameters` are."""
+        return quality(self.logits(parameters), self.labels, self.n_classes, self.link, self._given)
+
     def value_and_gradient(
         self, parameters: Parameters, chunks: Sequence[int] | None = None
     ) -> tuple[FloatArray, Parameters]:
-        """The loss of every weight set (one number under the softmax, which they share), and the gradient of their sum.
+        """The loss of every weight set (one number where they share it), and the gradient of their sum.
 
         Over `chunks` alone an unbiased estimate of both.
         """
@@ -75,14 +87,17 @@ class Objective:
         xp = self.features.backend.xp
 
         def statistics(examples: slice, chunk: Chunk) -> tuple[Array, ...]:
-            loss, residual = self._loss_and_residual(chunk.weighted_sum(weights) + bias, examples)
+            logits = chunk.weighted_sum(weights) + bias
+            targets, weight = self._targets(logits, examples), self._weight_row(logits, examples)
+            loss = xp.sum(xp.astype(self.head.loss(xp, logits, targets) * weight, xp.float64), axis=1)
+            residual = self.head.residual(xp, logits, targets) * weight
             return loss, chunk.correlation(residual), xp.sum(residual, axis=1)
 
         share = 1.0 if chunks is None else self.features.share(chunks)
         loss, by_row, by_bias = (self._host(total) / share for total in self.features.sum(statistics, chunks))
-        gradient = self.layout.raise_(by_row[:, self.features.rows], by_bias) + self.l2 * parameters.weights
+        gradient = self._by_weight(by_row, by_bias) + self.l2 * parameters.weights
         penalty = 0.5 * self.l2 * np.sum(parameters.weights**2, axis=1)
-        return loss + (penalty.sum() if self.link == "softmax" else penalty), Parameters(gradient, by_bias)
+        return loss + penalty.reshape(len(loss), -1).sum(axis=1), Parameters(gradient, by_bias)
 
     def curvature_bound(self, parameters: Parameters) -> Parameters:
         """At least d2 loss / d theta^2, weight by weight: 1/W sum_i w_i h_ik x_ij + l2 with h = p (1 - p).
@@ -97,54 +112,37 @@ class Objective:
             return chunk.correlation(curvature), xp.sum(curvature, axis=1)
 
         by_row, by_bias = (self._host(total) for total in self.features.sum(statistics))
-        return Parameters(self.layout.raise_(by_row[:, self.features.rows], by_bias) + self.l2, by_bias)
+        return Parameters(self._by_weight(by_row, by_bias) + self.l2, by_bias)
 
     def residual(self, logits: Array, examples: slice) -> Array:
         """w_i (p_ik - t_ik) / W, the derivative of the loss by the logits, (n_sets, n_examples of the chunk)."""
-        return self._loss_and_residual(logits, examples)[1]
+        residual = self.head.residual(self.features.backend.xp, logits, self._targets(logits, examples))
+        return residual * self._weight_row(logits, examples)
 
     def curvature(self, logits: Array, examples: slice) -> Array:
         """w_i p_ik (1 - p_ik) / W, (n_sets, n_examples of the chunk)."""
-        p = _probability(self.features.backend, logits, self.link)
-        return p * (1 - p) * self._weight_row(logits, examples)
-
-    def _loss_and_residual(self, logits: Array, examples: slice) -> tuple[Array, Array]:
-        backend = self.features.backend
-        xp = backend.xp
-        codes = backend.asarray(self.labels[examples])
-        if self.n_sets == 1:
-            target = xp.astype(codes[None, :] == 1, logits.dtype)
-        else:
-            target = xp.astype(codes[None, :] == backend.asarray(np.arange(self.n_sets))[:, None], logits.dtype)
-        if self.link == "softmax":
-            top = xp.max(logits, axis=0, keepdims=True)
-            loss = top + xp.log(xp.sum(xp.exp(logits - top), axis=0, keepdims=True))
-            loss = loss - xp.sum(target * logits, axis=0, keepdims=True)
-        else:
-            loss = xp.maximum(logits, xp.zeros_like(logits)) + xp.log1p(xp.exp(-xp.abs(logits))) - target * logits
-        weight = self._weight_row(logits, examples)
-        residual = (_probability(backend, logits, self.link) - target) * weight
-        return xp.sum(xp.astype(loss * weight, xp.float64), axis=1), residual
-
-    def _weight_row(self, logits: Array, examples: slice) -> Array:
-        return self.features.backend.asarray(self.example_weights[examples], dtype=logits.dtype)[None, :]
+        return self.head.curvature(self.features.backend.xp, logits) * self._weight_row(logits, examples)
 
     def on_device(self, parameters: Parameters) -> tuple[Array, Array]:
         """Weights (n_sets, n_rows) scattered to the chunk's rows, bias (n_sets, 1), in the features' precision."""
         backend, dtype = self.features.backend, self.features.dtype
-        lowered = self.layout.lower(parameters)
+        of_features = self.parametrisation.to_features(parameters)
         weights = np.zeros((self.n_sets, self.features.n_rows), dtype=dtype)
-        weights[:, self.features.rows] = lowered.weights
-        return backend.asarray(weights), backend.asarray(lowered.bias[:, None], dtype=dtype)
+        weights[:, self.features.rows] = of_features.weights
+        return backend.asarray(weights), backend.asarray(of_features.bias[:, None], dtype=dtype)
+
+    def _by_weight(self, by_row: FloatArray, total: FloatArray) -> FloatArray:
+        """Sums by weight from sums by row of the store."""
+        return self.parametrisation.adjoint(by_row[:, self.features.rows], total)
 
     def _host(self, values: Array) -> FloatArray:
         return np.asarray(self.features.backend.to_host(values), dtype=np.float64)
 
+    def _targets(self, logits: Array, examples: slice) -> Array:
+        """(n_sets, n_examples) 1 where the set's class is the label, else 0."""
+        backend = self.features.backend
+        codes = backend.asarray(self.labels[examples])[None, :]
+        return backend.xp.astype(codes == self._class_codes, logits.dtype)
 
-def _probability(backend: Backend, logits: Array, link: Link) -> Array:
-    xp = backend.xp
-    if link == "softmax":
-        exponentials = xp.exp(logits - xp.max(logits, axis=0, keepdims=True))
-        return exponentials / xp.sum(exponentials, axis=0, keepdims=True)
-    small = xp.exp(-xp.abs(logits))
-    return xp.where(logits >= 0, 1 / (1 + small), small / (1 + small))
+    def _weight_row(self, logits: Array, examples: slice) -> Array:
+        return self.features.backend.asarray(self.example_weights[examples], dtype=logits.dtype)[None, :]

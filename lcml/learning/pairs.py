@@ -22,17 +22,19 @@ _BLOCK_PAIRS = 512
 
 def free_pairs(circuit: Circuit) -> Pairs:
     """Every element with every variable of its scope that neither literal of is implied at the element, by element."""
-    found = [np.empty((2, 0), dtype=np.int64)]
-    scopes: dict[int, NDArray[np.int64]] = {}
-    for element, node in enumerate(circuit.or_vtree[circuit.elem_or].tolist()):
-        if node not in scopes:
-            scopes[node] = circuit.vtree.scope(node).astype(np.int64)
-        decided = circuit.implied[circuit.elem_prime[element]] | circuit.implied[circuit.elem_sub[element]]
-        names = {literal % circuit.n_variables for literal in decided}
-        free = np.array([variable not in names for variable in scopes[node].tolist()])
-        variables = scopes[node][free]
-        found.append(np.stack([np.full(len(variables), element), variables]))
-    return np.concatenate(found, axis=1)
+    vtree, implied = circuit.vtree, circuit.implied
+    scope = vtree.scope_range[circuit.or_vtree[circuit.elem_or]].astype(np.int64)
+    sizes = scope[:, 1] - scope[:, 0]
+    first = np.cumsum(sizes) - sizes  # pairs stand element by element, variables from left to right
+    element = np.repeat(np.arange(circuit.n_elements), sizes)
+    place = np.arange(len(element)) + np.repeat(scope[:, 0] - first, sizes)
+    children = enumerate(zip(circuit.elem_prime.tolist(), circuit.elem_sub.tolist(), strict=True))
+    decided = [(e, literal) for e, nodes in children for node in nodes for literal in implied[node]]
+    of_element, literals = np.array(decided, dtype=np.int64).reshape(-1, 2).T
+    free = np.ones(len(element), dtype=bool)
+    position = np.argsort(vtree.leaf_order)[literals % circuit.n_variables]
+    free[first[of_element] + position - scope[of_element, 0]] = False
+    return np.stack([element[free], vtree.leaf_order[place[free]].astype(np.int64)])
 
 
 def is_pooled(part: Part) -> bool:
@@ -41,19 +43,20 @@ def is_pooled(part: Part) -> bool:
 
 
 class ElementFlow:
-    """The summed flow of every element of a part, averaged over the cells of its view."""
+    """The summed flow of every element of a part, by the weights of the examples, averaged over the cells of its
+    view."""
 
     def __init__(self, part: Part, backend: Backend) -> None:
         self._part, self._backend = part, backend
         self._map = FeatureMap(part.view, part.circuit, _flows(part, np.arange(part.circuit.n_elements)), backend)
 
-    def sum(self, examples: Array) -> Array:
-        """(n_elements,) over examples (n_examples, n_inputs)."""
+    def sum(self, examples: Array, weight: Array) -> Array:
+        """(n_elements,) over examples (n_examples, n_inputs) of weight (n_examples, 1)."""
         xp, n_cells = self._backend.xp, self._part.view.n_cells
         total = None
         for block in _blocks(examples.shape[0], self._backend.working_bytes // (4 * max(1, self._map.n_rows))):
             values = self._map.values(examples[block, :])
-            flow = xp.sum(values * values if self._part.view.root else values, axis=1)
+            flow = (values * values if self._part.view.root else values) @ weight[block, :]
             total = flow if total is None else total + flow
         return xp.sum(xp.reshape(total, (n_cells, -1)), axis=0) / n_cells
 
@@ -78,18 +81,17 @@ class PairSums:
             for block in _blocks(len(elements), _BLOCK_PAIRS)
         ]
 
-    def sums(self, examples: Array, residual: Array, curvature: Array) -> Sums:
+    def sums(self, examples: Array, weight: Array, first: Array, second: Array) -> Sums:
         """Those of `element_sums`, then those of `pair_sums`, with the rows of every cell in front."""
         total: Sums = []
         for some in _blocks(examples.shape[0], self._backend.working_bytes // (4 * self._map.n_rows)):
-            arrays = self._some(examples[some, :], residual[:, some], curvature[:, some])
+            arrays = self._some(examples[some, :], *(array[some, :] for array in (weight, first, second)))
             total = [a + b for a, b in zip(total, arrays, strict=True)] if total else arrays
         return total
 
-    def _some(self, examples: Array, residual: Array, curvature: Array) -> Sums:
+    def _some(self, examples: Array, *derivatives: Array) -> Sums:
         xp, view, criterion = self._backend.xp, self.part.view, self._criterion
         values = xp.reshape(self._map.values(examples), (view.n_cells, -1, examples.shape[0]))
-        signals = self._backend.copy(residual.T), self._backend.copy(curvature.T)
         x = None if self._is_pooled else self._backend.copy(examples.T)
         by_cell = []
         for cell in range(view.n_cells):
@@ -103,9 +105,9 @@ class PairSums:
                 else:
                     new = of_element * xp.take(x, variable, axis=0)
                 phi = new * new if view.root else new
-                by_block.append(pair_sums(xp, criterion, phi, new, of_element, *signals))
+                by_block.append(pair_sums(criterion, phi, new, of_element, *derivatives))
             pairs = [xp.concat(arrays, axis=1) for arrays in zip(*by_block, strict=True)]
-            by_cell.append([*element_sums(xp, criterion, flow, feature, *signals), *pairs])
+            by_cell.append([*element_sums(criterion, flow, feature, *derivatives), *pairs])
         return [xp.concat(arrays, axis=0) for arrays in zip(*by_cell, strict=True)]
 
     def best(

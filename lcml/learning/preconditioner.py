@@ -34,14 +34,18 @@ _RANK_SHARE, _EFFECTIVE_SHARE = 5, 2
 """Examples sampled for each direction evened out, more directions would follow the sample rather than the data; and so
 many of those that count: where their curvatures differ, (sum h)^2 / sum h^2 of them."""
 
-_BY_CHANCE = 0.1
-"""Share of the sample that is drawn evenly; the rest by curvature, which few examples have once most are fitted."""
+_BY_WEIGHT = 0.1
+"""Share of the sample that is drawn by the examples' weights, evenly where they have none; the rest by curvature, which
+few examples have once most are fitted."""
 
 _CURVATURE_FLOOR = 1e-3
 """Diagonal entries below this share of the mean are raised to it: a flat direction must not get an endless step."""
 
 _ROUNDING = 1e-6
 """Curvatures below this share of the largest are rounding."""
+
+_NOTHING = _ROUNDING**2
+"""What stands for sums of curvature that are 0 (all examples are fitted), where that would be divided by."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,11 +64,11 @@ class Preconditioner:
     def at(cls, objective: Objective, start: Parameters) -> "Preconditioner":
         """For steps from `start`: one pass over the data, and about as much work on a sample."""
         bound = objective.curvature_bound(start)
-        total = np.maximum(bound.bias, _ROUNDING**2)[:, None]
+        total = np.maximum(bound.bias, _NOTHING)[:, None]
         second = bound.weights - objective.l2
         mean = second / total
         diagonal = np.maximum(second - second * mean, 0) + objective.l2
-        floor = _CURVATURE_FLOOR * diagonal.mean(axis=1, keepdims=True) + _ROUNDING**2 * total
+        floor = _CURVATURE_FLOOR * diagonal.mean(axis=1, keepdims=True) + _NOTHING * total
         scale, bias_scale = 1 / np.sqrt(np.maximum(diagonal, floor)), 1 / np.sqrt(np.maximum(total, floor)[:, 0])
         directions, stretch = _directions(objective, start, mean, scale, total[:, 0])
         return cls(objective, mean, scale, bias_scale, directions, stretch)
@@ -103,7 +107,7 @@ def _directions(
     sums, squares = curvature.sum(axis=1), np.square(curvature).sum(axis=1)
     effective = sums**2 / np.maximum(squares, np.finfo(np.float64).tiny)
     ranks = np.minimum(most, (effective / _EFFECTIVE_SHARE).astype(int))
-    curvature *= (total / np.maximum(sums, _ROUNDING**2))[:, None]
+    curvature *= (total / np.maximum(sums, _NOTHING))[:, None]
     ridge = objective.l2 * np.mean(scale**2, axis=1)
 
     def fill(k: int) -> None:
@@ -114,7 +118,7 @@ def _directions(
         scaled = (rows - centre[None, :]) * width[None, :] * root[:, None]
         eigenvalues, vectors = xp.linalg.eigh(xp.astype(scaled @ scaled.T, xp.float64))
         of_sample = np.asarray(backend.to_host(eigenvalues))
-        least = max(float(of_sample[-rank - 1]), _ROUNDING * float(of_sample[-1]), _ROUNDING**2)
+        least = max(float(of_sample[-rank - 1]), _ROUNDING * float(of_sample[-1]), _NOTHING)
         large = np.maximum(of_sample[n_sampled - rank :], least)
         stretch[k, :rank] = np.sqrt((least + ridge[k]) / (large + ridge[k])) - 1
         lengths = backend.asarray(np.sqrt(large)[:, None], dtype=dtype)
@@ -141,9 +145,10 @@ def _sample(objective: Objective, start: Parameters, total: FloatArray) -> tuple
     def of_chunk(examples: slice, chunk: Chunk) -> tuple[FloatArray, FloatArray]:
         curvature = objective.curvature(chunk.weighted_sum(weights) + bias, examples)
         h = np.asarray(backend.to_host(curvature), dtype=np.float64)
-        chosen, weight = _draw(np.sum(h / total[:, None], axis=0), math.ceil(n_wanted / n_chunks))
+        size = np.sum(h / total[:, None], axis=0)
+        chosen, weight = _draw(size, objective.counts[examples], math.ceil(n_wanted / n_chunks))
         by_row = np.asarray(backend.to_host(chunk.of(chosen).values()), dtype=np.float64)
-        rows = objective.layout.raise_(by_row[features.rows].T, np.ones(len(chosen)))
+        rows = objective.parametrisation.adjoint(by_row[features.rows].T, np.ones(len(chosen)))
         return rows.astype(features.dtype), h[:, chosen] * weight
 
     parts = list(features.map(of_chunk, which))
@@ -151,12 +156,14 @@ def _sample(objective: Objective, start: Parameters, total: FloatArray) -> tuple
     return backend.asarray(rows), np.concatenate([of_part[1] for of_part in parts], axis=1)
 
 
-def _draw(size: FloatArray, n: int) -> tuple[NDArray[np.intp], FloatArray]:
-    """Numbers of examples in n draws by these sizes, and how often each came relative to what was to be expected; all
-    examples where there are no more than n."""
+def _draw(size: FloatArray, counts: FloatArray, n: int) -> tuple[NDArray[np.intp], FloatArray]:
+    """Numbers of examples in n systematic draws by these sizes, and how often each came relative to what was to be
+    expected; all examples where there are no more than n."""
     if len(size) <= n:
         return np.arange(len(size)), np.ones(len(size))
-    share = _BY_CHANCE / len(size) + (1 - _BY_CHANCE) * size / max(size.sum(), np.finfo(np.float64).tiny)
+    tiny = np.finfo(np.float64).tiny
+    counts = np.maximum(counts, tiny)
+    share = _BY_WEIGHT * counts / counts.sum() + (1 - _BY_WEIGHT) * size / max(size.sum(), tiny)
     upto = np.cumsum(share)
     chosen, count = np.unique(np.searchsorted(upto, (np.arange(n) + 0.5) / n * upto[-1]), return_counts=True)
     return chosen, count / (n * share[chosen] / upto[-1])

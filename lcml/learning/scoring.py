@@ -18,9 +18,10 @@ halves.
 Sums may be estimated from a sample of the examples. Every term r f, r phi, h phi^2, ... of an example lies in [-1, 1],
 so that of n examples drawn at random the mean of each of m such terms is within sqrt(2 log(2 m / delta) / n) of that of
 all examples, for all m at once, with probability 1 - delta (Hoeffding's inequality and a union bound; drawing without
-replacement is no worse). The race scores every pair on n / SCREEN examples and the best few of every element again on
-all n: with n / SCREEN the bound holds for what the first stage leaves out; with n it holds for all pairs at once, hence
-for those that are scored again. What the race costs in gain is measured in docs/benchmarks.md.
+replacement is no worse). The race (Maron & Moore, Hoeffding Races, NIPS 1993) scores every pair on n / SCREEN examples
+and the best few of every element again on all n: with n / SCREEN the bound holds for what the first stage leaves out;
+with n it holds for all pairs at once, hence for those that are scored again. What the race costs in gain is measured in
+docs/benchmarks.md.
 """
 
 from collections.abc import Sequence
@@ -30,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lcml.backend import Array
-from lcml.learning.criteria import Criterion
+from lcml.learning.criteria import Criterion, second_derivatives
 from lcml.learning.objective import Objective
 from lcml.learning.pairs import ElementFlow, Pairs, PairSums, free_pairs
 from lcml.learning.parameters import Parameters
@@ -66,11 +67,11 @@ def score_splits(
 ) -> Candidates:
     """The best `per_element` splits of every element whose two halves both keep enough flow.
 
-    minimum_support: the least flow, in examples, of either half (over the chunks read, scaled to all examples; averaged
-    over the cells of the view); chunks: the chunks of the feature store to read, all by default.
+    minimum_support: the least flow of either half, in examples by their weights (over the chunks read, scaled to all
+    examples; averaged over the cells of the view); chunks: the chunks of the feature store to read, all by default.
     """
-    race = _Race(objective, parameters, criterion, minimum_support, chunks)
-    return race.score(race.every_pair(race.chunks), per_element, race.chunks)
+    scorer = _SplitScorer(objective, parameters, criterion, minimum_support, chunks)
+    return scorer.score(scorer.every_pair(scorer.chunks), per_element, scorer.chunks)
 
 
 def race_splits(
@@ -86,19 +87,22 @@ def race_splits(
 ) -> Candidates:
     """As `score_splits`, of the `finalists` of every element that score best on one in `screen` examples.
 
-    Those are the examples of the first of `chunks` or, of few chunks, some of each.
+    Those are the examples of the first of `chunks` or, of few chunks, some of each; where few chunks are all there are,
+    every example is read at once, so that no drawing stands between an example of weight 2 and one that is there twice.
     """
-    race = _Race(objective, parameters, criterion, minimum_support, chunks)
-    few = len(race.chunks) < screen
-    some = race.chunks if few else race.chunks[: -(-len(race.chunks) // screen)]
+    scorer = _SplitScorer(objective, parameters, criterion, minimum_support, chunks)
+    few = len(scorer.chunks) < screen
+    if few and len(scorer.chunks) == objective.features.n_chunks:
+        return scorer.score(scorer.every_pair(scorer.chunks), per_element, scorer.chunks)
+    some = scorer.chunks if few else scorer.chunks[: -(-len(scorer.chunks) // screen)]
     step = screen if few else 1
-    best = race.score(race.every_pair(some, step), finalists, some, step)
+    best = scorer.score(scorer.every_pair(some, step), finalists, some, step)
     pairs = np.stack([best.element, best.variable])
-    return race.score([pairs[:, best.part == part] for part in range(len(race.parts))], per_element, race.chunks)
+    return scorer.score([pairs[:, best.part == part] for part in range(len(scorer.parts))], per_element, scorer.chunks)
 
 
-class _Race:
-    """What stays the same from stage to stage: signals are computed once for every chunk."""
+class _SplitScorer:
+    """Scores pairs on chunks of examples. The derivatives of the loss are computed once for every chunk."""
 
     def __init__(
         self,
@@ -112,22 +116,26 @@ class _Race:
         self.chunks = range(self.features.n_chunks) if chunks is None else chunks
         self._criterion, self._minimum_support, self._l2 = criterion, minimum_support, objective.l2
         weights, bias = objective.on_device(parameters)
+        backend = self.features.backend
 
-        def signals(examples: slice, chunk: Chunk) -> tuple[Array, Array]:
+        def derivatives(examples: slice, chunk: Chunk) -> tuple[Array, Array, Array]:
             logits = chunk.weighted_sum(weights) + bias
-            return objective.residual(logits, examples), objective.curvature(logits, examples)
+            weight = backend.asarray(objective.counts[examples], dtype=logits.dtype)[None, :]
+            first, second = objective.residual(logits, examples), objective.curvature(logits, examples)
+            second = second_derivatives(backend.xp, criterion, weight, first, second)
+            return backend.copy(weight.T), backend.copy(first.T), backend.copy(second.T)
 
-        self._signals = dict(zip(self.chunks, self.features.map(signals, self.chunks), strict=True))
+        self._derivatives = dict(zip(self.chunks, self.features.map(derivatives, self.chunks), strict=True))
 
     def every_pair(self, chunks: Sequence[int], step: int = 1) -> list[Pairs]:
-        """All pairs of elements with flow enough for two halves on those examples."""
+        """All pairs of elements with flow enough for two halves on one in `step` examples of `chunks`."""
         backend = self.features.backend
         pairs = [free_pairs(part.circuit) for part in self.parts]
         flows = [ElementFlow(part, backend) for part, found in zip(self.parts, pairs, strict=True) if found.size]
 
-        def sums(_: int, examples: Array) -> tuple[Array, ...]:
-            some = backend.copy(examples[::step, :])
-            return tuple(flow.sum(some) for flow in flows)
+        def sums(chunk: int, examples: Array) -> tuple[Array, ...]:
+            some, weight = backend.copy(examples[::step, :]), self._derivatives[chunk][0][::step, :]
+            return tuple(flow.sum(some, weight) for flow in flows)
 
         totals = iter([backend.to_host(total) for total in self.features.sum_examples(sums, chunks)])
         least = 2 * self._minimum_support * self.features.share(chunks, step)
@@ -148,9 +156,9 @@ class _Race:
             return Candidates(nothing, nothing, nothing, np.empty(0))
 
         def sums(chunk: int, examples: Array) -> tuple[Array, ...]:
-            some, (residual, curvature) = backend.copy(examples[::step, :]), self._signals[chunk]
-            signals = residual[:, ::step], curvature[:, ::step]
-            return tuple(array for _, scorer in scorers for array in scorer.sums(some, *signals))
+            some = backend.copy(examples[::step, :])
+            derivatives = [backend.copy(array[::step, :]) for array in self._derivatives[chunk]]
+            return tuple(array for _, scorer in scorers for array in scorer.sums(some, *derivatives))
 
         totals = iter([backend.to_host(total) for total in self.features.sum_examples(sums, chunks)])
         found = []

@@ -63,6 +63,13 @@ def apply_to_parts(parts: Sequence[Part], splits: Sequence[Split], depth: int = 
     ]
 
 
+def parts_after(parts: Sequence[Part], history: Sequence[Sequence[Split]], depth: int) -> tuple[Part, ...]:
+    """What the rounds of splits of `history` make of `parts`."""
+    for splits in history:
+        parts = [grown.part for grown in apply_to_parts(parts, splits, depth)]
+    return tuple(parts)
+
+
 def apply_within(
     parts: Sequence[Part],
     chosen: list[ChosenSplit],

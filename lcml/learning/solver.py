@@ -3,8 +3,8 @@
 Under one-vs-rest the loss is a sum of one convex loss per weight set, which share nothing but the passes over the data:
 every set has its own curvature pairs and its own step; a pass evaluates the trial points of all of them at once.
 Under the softmax there is one loss. Steps are taken in the variables of `lcml.learning.preconditioner`, 0 at the start.
-Source of the direction: Nocedal & Wright, Numerical Optimization, Algorithm 7.4; steps are halved or less until the
-loss falls enough (Armijo).
+Source: Nocedal & Wright, Numerical Optimization, 2nd ed.: the direction is Algorithm 7.4, the line search backtracks
+(Algorithm 3.1) by interpolation (section 3.5) until the loss falls enough (Armijo's condition).
 """
 
 from collections.abc import Callable
@@ -18,7 +18,14 @@ from lcml.learning.parameters import Parameters
 from lcml.learning.preconditioner import Preconditioner
 
 _SUFFICIENT = 1e-4
-"""Share of the decrease that the slope promises which a step must reach."""
+"""Share of the decrease that the slope promises which a step must reach (Nocedal & Wright's c1)."""
+
+_LEAST_CUT, _MOST_CUT = 0.5, 0.1
+"""A step that fails is cut to where a parabola through what is known is lowest, to a half of it at most (also where no
+parabola opens upwards) and to a tenth at least: the interpolation may be far off."""
+
+_LEAST_CURVATURE = 1e-10
+"""Curvature pairs below this share of the gradient's change squared are rounding, and could not be inverted."""
 
 _ROUNDING = 1e-8
 """A loss that is higher by this share is not: near the optimum its rounding hides whether it falls; the slope tells."""
@@ -57,7 +64,7 @@ def minimise(
     objective: Objective, start: Parameters, settings: SolverSettings, should_stop: Callable[[], bool] = never
 ) -> Solution:
     """Minimise `objective` from `start`; `should_stop` is asked after every pass and ends it with the best so far."""
-    n_losses = 1 if objective.link == "softmax" else objective.n_sets
+    n_losses = objective.head.n_losses(objective.n_sets)
 
     with objective.features.backend.single_threaded_blas():
         preconditioner = Preconditioner.at(objective, start)
@@ -72,25 +79,25 @@ def minimise(
 
         points = np.zeros_like(_by_loss(start, n_losses))
         losses, slopes = evaluate(points)
-        descents = [_Descent(*values, settings) for values in zip(points, losses, slopes, strict=True)]
-        while any(descent.is_open for descent in descents):
-            trials = np.stack([descent.trial() for descent in descents])
-            for descent, loss, slope in zip(descents, *evaluate(trials), strict=True):
-                descent.move(loss, slope)
+        searches = [_LBFGS(*values, settings) for values in zip(points, losses, slopes, strict=True)]
+        while any(search.is_open for search in searches):
+            trials = np.stack([search.trial() for search in searches])
+            for search, loss, slope in zip(searches, *evaluate(trials), strict=True):
+                search.update(loss, slope)
             if should_stop():
                 break
-        solution = at(np.stack([descent.point for descent in descents]))
+        solution = at(np.stack([search.point for search in searches]))
     return Solution(
         solution,
-        float(sum(descent.loss for descent in descents)),
-        max(descent.n_steps for descent in descents),
-        all(descent.converged for descent in descents),
+        float(sum(search.loss for search in searches)),
+        max(search.n_steps for search in searches),
+        all(search.converged for search in searches),
     )
 
 
 @dataclass(eq=False)
-class _Descent:
-    """L-BFGS on one loss, a pass at a time: evaluate `trial()`, then `move` with what came out."""
+class _LBFGS:
+    """L-BFGS on one loss, a pass at a time: evaluate `trial()`, then `update` with what came out."""
 
     point: FloatArray
     loss: float
@@ -101,7 +108,7 @@ class _Descent:
     pairs: list[tuple[FloatArray, FloatArray, float]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._aim()
+        self._set_direction()
 
     @property
     def converged(self) -> bool:
@@ -111,28 +118,28 @@ class _Descent:
         """Where to evaluate the loss next."""
         return self.point + self._step * self._direction if self.is_open else self.point
 
-    def move(self, loss: float, slope: FloatArray) -> None:
+    def update(self, loss: float, slope: FloatArray) -> None:
         """Go to the trial point if its loss is low enough, else take a shorter step."""
         if not self.is_open:
             return
-        promised = self._step * self._descent
-        rises = float(self._direction @ slope) > -self._descent
+        promised = self._step * self._derivative
+        rises = float(self._direction @ slope) > -self._derivative
         if loss <= self.loss + max(_SUFFICIENT * promised, -np.inf if rises else _ROUNDING * abs(self.loss)):
             change, bend = self._step * self._direction, slope - self.slope
             curvature = float(change @ bend)
-            if curvature > 1e-10 * float(bend @ bend):
+            if curvature > _LEAST_CURVATURE * float(bend @ bend):
                 self.pairs = [*self.pairs, (change, bend, curvature)][-self.settings.memory :]
             self.point, self.loss, self.slope = self.point + change, loss, slope
             self.n_steps += 1
-            self._aim()
+            self._set_direction()
         else:
             excess = loss - self.loss - promised
-            best = -0.5 * promised / excess if excess > 0 else 0.5
-            self._step *= min(max(best, 0.1), 0.5) if np.isfinite(loss) else 0.1
+            lowest = -0.5 * promised / excess if excess > 0 else _LEAST_CUT
+            self._step *= min(max(lowest, _MOST_CUT), _LEAST_CUT) if np.isfinite(loss) else _MOST_CUT
             self.is_open = self._step > _LEAST_STEP
 
-    def _aim(self) -> None:
-        """The direction from here, and the first step to try."""
+    def _set_direction(self) -> None:
+        """The direction from here, and the first step to try along it."""
         direction = -self.slope
         shares = []
         for change, bend, curvature in reversed(self.pairs):
@@ -143,8 +150,8 @@ class _Descent:
             direction = direction * (curvature / float(bend @ bend))
         for (change, bend, curvature), share in zip(self.pairs, reversed(shares), strict=True):
             direction = direction + (share - float(bend @ direction) / curvature) * change
-        self._direction, self._descent = direction, float(direction @ self.slope)
-        self._step = 1.0 if self.pairs else min(1.0, 1.0 / max(float(np.linalg.norm(self.slope)), 1e-300))
+        self._direction, self._derivative = direction, float(direction @ self.slope)
+        self._step = 1.0 if self.pairs else 1.0 / max(1.0, float(np.linalg.norm(self.slope)))
         self.is_open = not self.converged and self.n_steps < self.settings.max_iterations
 
 

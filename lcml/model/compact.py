@@ -7,7 +7,7 @@ into the bias. What stays is one feature per element but one of every gate: n_el
 
 import numpy as np
 
-from lcml.circuits.basis import dependent_elements, push_weights
+from lcml.circuits.basis import BasisMap, dependent_elements
 from lcml.circuits.parts import Part
 from lcml.model.model import LogisticCircuit
 
@@ -21,13 +21,18 @@ def compact(model: LogisticCircuit) -> LogisticCircuit:
     """
     parts, weights, bias = [], [], model.bias
     for part, flow_weights in zip(model.parts, model.flow_weights, strict=True):
-        circuit, n_literals = part.circuit, part.circuit.n_literals
+        circuit = part.circuit
         if not part.view.root:
-            literals, dropped = flow_weights[..., :n_literals], dependent_elements(circuit)
-            elements, gain = push_weights(circuit, flow_weights[..., n_literals:], literals, dropped)
+            if circuit.n_or_gates:
+                dropped = dependent_elements(circuit)
+                basis, gain = BasisMap(circuit, dropped, literals=True).to_basis(flow_weights)
+                of_basis = np.delete(np.arange(circuit.n_elements), dropped) + circuit.n_literals
+            else:  # one variable: the literals sum to 1
+                positive, gain = flow_weights[..., 0], flow_weights[..., 1]
+                basis, of_basis = (positive - gain)[..., None], np.array([0])
             bias = bias + gain.sum(axis=1)
-            kept = literals - literals[..., 1:] if not circuit.n_or_gates else np.zeros_like(literals)
-            flow_weights = np.concatenate([kept[..., :1], np.zeros_like(kept[..., 1:]), elements], axis=-1)
+            flow_weights = np.zeros_like(flow_weights)
+            flow_weights[..., of_basis] = basis
         weighted = np.any(flow_weights != 0, axis=(0, 1))
         parts.append(Part(part.view, circuit, weighted))
         weights.append(flow_weights[..., weighted].reshape(len(bias), -1))

@@ -1,18 +1,115 @@
-"""From logits to classes and probabilities."""
+"""Heads: what a link makes of logits, for learning and for prediction; one record for each, in `HEADS`.
 
-from typing import Literal
+With targets t_ik in {0, 1}, 1 where weight set k stands for the label of example i, an example of logits g loses
+
+    sigmoid   sum_k softplus(g_k) - t_k g_k          (one set for two classes, else one-vs-rest)
+    softmax   log sum_k exp(g_k) - sum_k t_k g_k
+
+Of both, the derivative by g_k is p_k - t_k and the curvature p_k (1 - p_k), with p the inverse link of g. Arrays of
+learning are (n_sets, n_examples), of any array namespace; those of prediction (n_examples, n_sets), on the host.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lcml.arrays import FloatArray
+from lcml.backend import Array
 
 Link = Literal["sigmoid", "softmax"]
 
 
-def n_weight_sets(n_classes: int, link: Link) -> int:
-    """How many weight vectors a model of `n_classes` has."""
-    return 1 if n_classes == 2 and link == "sigmoid" else n_classes
+class Head(ABC):
+    """A link with its loss. is_joint: whether all weight sets share one loss, a distribution over the classes; else
+    every set has a loss of its own, which no other set changes."""
+
+    is_joint: bool
+
+    @abstractmethod
+    def n_sets(self, n_classes: int) -> int:
+        """How many weight sets a model of `n_classes` has."""
+
+    def n_losses(self, n_sets: int) -> int:
+        """How many losses share nothing but the passes over the data."""
+        return 1 if self.is_joint else n_sets
+
+    def class_codes(self, n_sets: int) -> NDArray[np.int64]:
+        """(n_sets,) the class whose examples are the positive ones of every set: of a single set the second one."""
+        return np.arange(n_sets) if n_sets > 1 else np.ones(1, dtype=np.int64)
+
+    @abstractmethod
+    def loss(self, xp: Any, logits: Array, targets: Array) -> Array:
+        """(n_losses, n_examples) from logits and targets (n_sets, n_examples)."""
+
+    @abstractmethod
+    def inverse_link(self, xp: Any, logits: Array) -> Array:
+        """(n_sets, n_examples) p, the probability of every set's class."""
+
+    def residual(self, xp: Any, logits: Array, targets: Array) -> Array:
+        """(n_sets, n_examples) p - t, the derivative of the loss by the logits."""
+        return self.inverse_link(xp, logits) - targets
+
+    def curvature(self, xp: Any, logits: Array) -> Array:
+        """(n_sets, n_examples) p (1 - p), the second derivative of the loss by each logit."""
+        p = self.inverse_link(xp, logits)
+        return p * (1 - p)
+
+    @abstractmethod
+    def probabilities(self, logits: FloatArray) -> FloatArray:
+        """(n_examples, n_classes) probabilities of logits (n_examples, n_sets); rows sum to 1."""
+
+
+class _Sigmoid(Head):
+    """Probabilities of one set: the sigmoid s of its logit as (1 - s, s); of more, every sigmoid over their sum."""
+
+    is_joint = False
+
+    def n_sets(self, n_classes: int) -> int:
+        return 1 if n_classes == 2 else n_classes
+
+    def loss(self, xp: Any, logits: Array, targets: Array) -> Array:
+        return _softplus(xp, logits) - targets * logits
+
+    def inverse_link(self, xp: Any, logits: Array) -> Array:
+        small = xp.exp(-xp.abs(logits))
+        return xp.where(logits >= 0, 1 / (1 + small), small / (1 + small))
+
+    def probabilities(self, logits: FloatArray) -> FloatArray:
+        if logits.shape[1] == 1:
+            return np.asarray(self.inverse_link(np, np.concatenate([-logits, logits], axis=1)))
+        return HEADS["softmax"].probabilities(-_softplus(np, -logits))  # of log sigmoids: no 0 by 0
+
+
+class _Softmax(Head):
+    """Probabilities: exp(g_k) / sum_k exp(g_k)."""
+
+    is_joint = True
+
+    def n_sets(self, n_classes: int) -> int:
+        return n_classes
+
+    def loss(self, xp: Any, logits: Array, targets: Array) -> Array:
+        top = xp.max(logits, axis=0, keepdims=True)
+        log_sum = top + xp.log(xp.sum(xp.exp(logits - top), axis=0, keepdims=True))
+        return log_sum - xp.sum(targets * logits, axis=0, keepdims=True)
+
+    def inverse_link(self, xp: Any, logits: Array) -> Array:
+        exponentials = xp.exp(logits - xp.max(logits, axis=0, keepdims=True))
+        return exponentials / xp.sum(exponentials, axis=0, keepdims=True)
+
+    def probabilities(self, logits: FloatArray) -> FloatArray:
+        return np.asarray(self.inverse_link(np, logits.T).T)
+
+
+def _softplus(xp: Any, values: Array) -> Array:
+    return xp.maximum(values, xp.zeros_like(values)) + xp.log1p(xp.exp(-xp.abs(values)))
+
+
+HEADS: Mapping[Link, Head] = {"sigmoid": _Sigmoid(), "softmax": _Softmax()}
+"""The head of every link."""
 
 
 def predicted_codes(logits: FloatArray) -> NDArray[np.int64]:
@@ -20,19 +117,3 @@ def predicted_codes(logits: FloatArray) -> NDArray[np.int64]:
     if logits.shape[1] == 1:
         return (logits[:, 0] > 0).astype(np.int64)
     return np.asarray(np.argmax(logits, axis=1))
-
-
-def probabilities(logits: FloatArray, link: Link) -> FloatArray:
-    """(n_examples, n_classes) probabilities of logits (n_examples, n_sets); rows sum to 1.
-
-    One set: the sigmoid s of the logit as (1 - s, s). More sets, sigmoid: each class's sigmoid divided by their sum.
-    Softmax: exp(g_k) / sum exp(g).
-    """
-    if link == "softmax":
-        exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
-        return np.asarray(exponentials / exponentials.sum(axis=1, keepdims=True))
-    log_sigmoid = -np.logaddexp(0, -logits)
-    if logits.shape[1] == 1:
-        positive = np.exp(log_sigmoid[:, 0])
-        return np.stack([np.exp(-np.logaddexp(0, logits[:, 0])), positive], axis=1)
-    return probabilities(log_sigmoid, "softmax")

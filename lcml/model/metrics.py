@@ -1,19 +1,23 @@
 """How good predictions are: accuracy, macro F1, log-loss, and the confusion matrix."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lcml.arrays import FloatArray
-from lcml.model.head import Link, predicted_codes, probabilities
+from lcml.model.head import HEADS, Link, predicted_codes
+
+_LEAST = np.finfo(np.float64).tiny
+"""What stands for a probability or number of examples of 0 that is divided by, or of which the logarithm is taken."""
 
 
 @dataclass(frozen=True)
 class Quality:
     """accuracy: share of right labels; f1_macro: mean over classes of 2 TP / (2 TP + FP + FN), 0 for a class that
-    neither occurs nor is predicted; log_loss: mean of -log p(true class), natural logarithm."""
+    neither occurs nor is predicted; log_loss: mean of -log p(true class), natural logarithm. Shares and means are of
+    the example weights, where there are any."""
 
     accuracy: float
     f1_macro: float
@@ -25,17 +29,27 @@ class Quality:
         return first, -self.log_loss
 
 
-def confusion_matrix(predicted: NDArray[np.int64], labels: NDArray[np.int64], n_classes: int) -> NDArray[np.int64]:
-    """(n_classes, n_classes) counts: row the true class, column the predicted one."""
-    return np.bincount(labels * n_classes + predicted, minlength=n_classes**2).reshape(n_classes, n_classes)
+def confusion_matrix(
+    predicted: NDArray[np.int64],
+    labels: NDArray[np.int64],
+    n_classes: int,
+    weights: NDArray[np.floating] | None = None,
+) -> NDArray[Any]:
+    """(n_classes, n_classes) counts, or sums of weights: row the true class, column the predicted one."""
+    return np.bincount(labels * n_classes + predicted, weights, n_classes**2).reshape(n_classes, n_classes)
 
 
-def quality(logits: FloatArray, labels: NDArray[np.int64], n_classes: int, link: Link) -> Quality:
-    """The quality of logits (n_examples, n_sets) for labels (n_examples,)."""
-    matrix = confusion_matrix(predicted_codes(logits), labels, n_classes)
+def quality(
+    logits: FloatArray,
+    labels: NDArray[np.int64],
+    n_classes: int,
+    link: Link,
+    weights: NDArray[np.floating] | None = None,
+) -> Quality:
+    """The quality of logits (n_examples, n_sets) for labels (n_examples,), which count as often as weights say."""
+    matrix = confusion_matrix(predicted_codes(logits), labels, n_classes, weights)
     true_positive = np.diag(matrix).astype(np.float64)
-    denominator = matrix.sum(axis=0) + matrix.sum(axis=1)
-    f1 = 2 * true_positive / np.maximum(denominator, 1)
-    p = probabilities(logits, link)[np.arange(len(labels)), labels]
-    log_loss = float(-np.log(np.maximum(p, np.finfo(np.float64).tiny)).mean())
-    return Quality(float(true_positive.sum() / len(labels)), float(f1.mean()), log_loss)
+    f1 = 2 * true_positive / np.maximum(matrix.sum(axis=0) + matrix.sum(axis=1), _LEAST)
+    p = HEADS[link].probabilities(logits)[np.arange(len(labels)), labels]
+    log_loss = float(np.average(-np.log(np.maximum(p, _LEAST)), weights=weights))
+    return Quality(float(true_positive.sum() / matrix.sum()), float(f1.mean()), log_loss)

@@ -16,7 +16,7 @@ from lcml.circuits.views import IdentityView
 from lcml.errors import CircuitError
 from lcml.inputs.encoding import Encoder, encoded
 from lcml.inputs.rows import Matrix
-from lcml.model.head import Link, n_weight_sets, predicted_codes, probabilities
+from lcml.model.head import HEADS, Head, Link, predicted_codes
 from lcml.passes.feature_map import FeatureMap
 
 
@@ -40,7 +40,7 @@ class LogisticCircuit:
     provenance: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        n_sets = n_weight_sets(len(self.classes), self.link)
+        n_sets = self.head.n_sets(len(self.classes))
         expected = {"weights": (n_sets, sum(part.n_features for part in self.parts)), "bias": (n_sets,)}
         for name, shape in expected.items():
             array = np.array(getattr(self, name), dtype=np.float64)
@@ -86,6 +86,11 @@ class LogisticCircuit:
     def __getstate__(self) -> dict[str, Any]:
         """What a copy in another process needs: the fields, not what was compiled."""
         return {name: value for name, value in self.__dict__.items() if name != "_maps"}
+
+    @property
+    def head(self) -> Head:
+        """What makes probabilities of logits."""
+        return HEADS[self.link]
 
     @property
     def is_flat(self) -> bool:
@@ -169,7 +174,7 @@ class LogisticCircuit:
         self, x: ArrayLike, backend: Backend | None = None, precision: Precision = "float32"
     ) -> FloatArray:
         """(n_examples, n_classes) probabilities; rows sum to 1."""
-        return probabilities(self.logits(x, backend, precision), self.link)
+        return self.head.probabilities(self.logits(x, backend, precision))
 
     def predict(self, x: ArrayLike, backend: Backend | None = None, precision: Precision = "float32") -> NDArray[Any]:
         """(n_examples,) the most probable class of every example."""

@@ -7,7 +7,7 @@ one or gate sum to 1), an example's joint probability is pi_k times the theta_ek
 
 So the posterior is a logistic circuit: its weights are the logs of the parameters under the softmax, and for two
 classes under the sigmoid the log ratios log theta_e1 / theta_e0, with the bias log pi_1 / pi_0.
-Source: Liang & Van den Broeck, AAAI 2019, section 7 and Fig. 5. It holds for Boolean examples.
+Source: Liang & Van den Broeck, AAAI 2019, section 6, Proposition 6 and Fig. 5. It holds for Boolean examples.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from lcml.arrays import FloatArray
 from lcml.circuits.circuit import Circuit
 from lcml.errors import CircuitError
-from lcml.model.head import Link, n_weight_sets
+from lcml.model.head import HEADS, Link
 
 _TOLERANCE = 1e-9
 
@@ -32,8 +32,9 @@ def posterior_weights(
     theta, pi = np.asarray(parameters, dtype=np.float64), np.asarray(priors, dtype=np.float64)
     if theta.shape != (len(pi), circuit.n_elements):
         raise CircuitError(f"expected parameters of shape {(len(pi), circuit.n_elements)}, found {theta.shape}")
-    if len(pi) > 2 and link == "sigmoid":
-        raise CircuitError(f"the posterior of {len(pi)} classes is no one-vs-rest sigmoid; use the softmax link")
+    n_sets = HEADS[link].n_sets(len(pi))
+    if n_sets > 1 and not HEADS[link].is_joint:
+        raise CircuitError(f"the posterior of {len(pi)} classes is no one-vs-rest {link}; use the softmax link")
     if not (np.all(theta > 0) and np.all(pi > 0)):
         raise CircuitError("expected positive parameters and priors: the logarithm of 0 is no weight")
     if abs(pi.sum() - 1) > _TOLERANCE:
@@ -43,6 +44,6 @@ def posterior_weights(
     if wrong.size:
         k, gate = wrong[0]
         raise CircuitError(f"class {k}, or gate {gate}: its parameters sum to {sums[k, gate]}, expected 1")
-    if n_weight_sets(len(pi), link) == 1:
+    if n_sets == 1:
         return np.log(theta[1:] / theta[:1]), np.log(pi[1:] / pi[:1])
     return np.log(theta), np.log(pi)

@@ -1,7 +1,7 @@
 """The passes over a circuit: probabilities bottom-up, flows top-down, logits bottom-up.
 
 All work on a chunk of examples laid out (node, example), so that a gather moves whole rows. Sources: Liang & Van den
-Broeck, AAAI 2019, Algorithms 1 and 2 and Proposition 3; Darwiche, JACM 2003, for the derivative form of the down pass.
+Broeck, AAAI 2019, Algorithms 1 and 2 and Corollary 5; Darwiche, JACM 2003, for the derivative form of the down pass.
 """
 
 from typing import Literal

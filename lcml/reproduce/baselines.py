@@ -1,7 +1,8 @@
 """The models of scikit-learn that circuits are compared with. scikit-learn is imported when one is fitted.
 
-Nothing of them is chosen here, so validation examples are only measured. The layers of the MLPs are those that have the
-paper's numbers of parameters (1,411 and 2,411 thousand weights); C and gamma of the SVM are the paper's as remembered.
+Nothing of them is chosen here, so validation examples are only measured. The paper's appendix has the trees, the layers
+and the SVM's C and gamma. Those of the SVM are MNIST's for both sets: the paper's for Fashion-MNIST (C = 4, gamma = 25)
+classify pixels in [0, 1] at random (10.3% of 2,000 validation images after 5,400; with MNIST's 87.3%).
 """
 
 import warnings
@@ -20,7 +21,7 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "forest": {"n_estimators": 500},
     "svm": {"C": 8.0, "gamma": 0.05},
     "mlp-3": {"hidden_layer_sizes": [1000, 500, 250], "max_iter": 50},
-    "mlp-5": {"hidden_layer_sizes": [1000, 1000, 500, 250], "max_iter": 50},
+    "mlp-5": {"hidden_layer_sizes": [1000, 500, 250, 2000, 250], "max_iter": 50},
 }
 """Arguments of the estimators; the others are scikit-learn's defaults. max_iter is a cap that rows record."""
 

@@ -1,12 +1,9 @@
-"""What the paper claims, as far as it is known here. All of it is quoted from memory of the publication.
+"""What the paper claims: Liang & Van den Broeck, *Learning Logistic Circuits*, AAAI 2019.
 
-Liang & Van den Broeck, *Learning Logistic Circuits*, AAAI 2019: Tables 1 and 3 (test accuracy in percent), Table 2
-(number of parameters). What was not remembered surely is left out.
+Tables 1 and 3 are test accuracy in percent, Table 2 numbers of parameters.
 """
 
 from collections.abc import Mapping
-
-NOTE = "The paper's figures are quoted from memory of the publication, without it at hand: check them there."
 
 _LARGE = (("mnist", 1.0), ("fashion-mnist", 1.0))
 _ALL = tuple((data, fraction) for data in ("mnist", "fashion-mnist") for fraction in (1.0, 0.1, 0.02))
@@ -24,16 +21,19 @@ ACCURACY: Mapping[str, Mapping[Setting, float]] = {
     "CNN": dict(zip(_ALL, (99.1, 98.1, 95.3, 90.7, 87.6, 83.8), strict=True)),
     "ResNet": dict(zip(_LARGE, (99.5, 93.6), strict=True)),
     "logistic circuit (binary)": dict(zip(_ALL, (97.4, 96.9, 94.1, 87.6, 86.7, 83.2), strict=True)),
-    "logistic circuit (real-valued)": dict(zip(_ALL, (99.4, 97.6, 96.1, 91.3, 87.8, 86.0), strict=True)),
+    "logistic circuit (real-valued)": dict(zip(_ALL, (99.4, 97.8, 96.1, 91.3, 87.8, 86.0), strict=True)),
 }
 """Percent of the test images, by the paper's name of the model and (data, share of the training images)."""
 
-PARAMETERS: Mapping[str, Mapping[Setting, int]] = {
+PARAMETERS: Mapping[str, Mapping[Setting, int | str]] = {
+    "logistic regression": dict.fromkeys(_LARGE, "<1K"),
+    "kernel logistic regression": dict(zip(_LARGE, (1_521_000, 3_930_000), strict=True)),
     "3-layer MLP": dict.fromkeys(_LARGE, 1_411_000),
     "RAT-SPN": dict(zip(_LARGE, (8_500_000, 650_000), strict=True)),
     "5-layer MLP": dict.fromkeys(_LARGE, 2_411_000),
     "CNN": dict.fromkeys(_LARGE, 2_196_000),
+    "ResNet": dict.fromkeys(_LARGE, 4_838_000),
     "logistic circuit (binary)": dict(zip(_LARGE, (268_000, 614_000), strict=True)),
     "logistic circuit (real-valued)": dict(zip(_LARGE, (182_000, 467_000), strict=True)),
 }
-"""Parameters, to the thousand."""
+"""Parameters, to the thousand; as a text where the paper prints no number."""

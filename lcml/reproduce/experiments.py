@@ -38,7 +38,7 @@ MODELS = {
     "mlp-3": Model("MLP 784-1000-500-250-10", "baseline", "3-layer MLP"),
     "rat-spn": Model("RAT-SPN", "quoted", "RAT-SPN"),
     "svm": Model("SVM, RBF kernel", "baseline", "SVM with RBF kernel", sized=False),
-    "mlp-5": Model("MLP 784-1000-1000-500-250-10", "baseline", "5-layer MLP"),
+    "mlp-5": Model("MLP 784-1000-500-250-2000-250-10", "baseline", "5-layer MLP"),
     "cnn": Model("CNN, 3 convolutions", "quoted", "CNN"),
     "resnet": Model("ResNet", "quoted", "ResNet"),
     "flat-boolean": Model("logistic circuit, flat, Boolean", "circuit", "logistic circuit (binary)", boolean=True),

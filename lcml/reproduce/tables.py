@@ -24,7 +24,6 @@ _READING = (
     "once per row, for its final accuracy. Of the training images used, 10% are validation images; all settings were "
     "chosen on these or beforehand."
 )
-_LAYERS = "The layers of the MLPs are those that have the paper's numbers of weights."
 _STORED = "What has no parameters keeps support vectors (numbers) or nodes of trees"
 _QUICK = (
     "**Made with --quick: a small part of the training images and few iterations. Not to be compared with the paper.**"
@@ -39,7 +38,7 @@ class Cell:
     data: str
     fraction: float
     measured: float | None
-    claim: float | None
+    claim: float | str | None
     result: RowResult | None
 
     def __str__(self) -> str:
@@ -48,8 +47,9 @@ class Cell:
         return measured if self.claim is None else f"{measured} ({self._claim()})"
 
     def _claim(self) -> str:
-        assert self.claim is not None
-        return f"{self.claim // 1000:,}K" if isinstance(self.claim, int) else f"{self.claim:.1f}"
+        if isinstance(self.claim, int):
+            return f"{self.claim // 1000:,}K"
+        return f"{self.claim:.1f}" if isinstance(self.claim, float) else str(self.claim)
 
 
 def write_tables(directory: Path, tables: Sequence[int], results: Results) -> list[Path]:
@@ -107,7 +107,7 @@ def markdown(table: int, lines: Sequence[Sequence[Cell]]) -> str:
         f"# Table {table}. {_TITLES[table]}",
         *([_QUICK] if quick else []),
         "\n".join(rows),
-        f"{_READING} {_LAYERS} {claims.NOTE}",
+        _READING,
         *([f"{_STORED}: {keeps}."] if stored else []),
     ]
     return "\n\n".join(paragraphs) + "\n"
@@ -117,6 +117,7 @@ def _cell(
     table: int, model: str, data: str, fraction: float, found: Mapping[tuple[str, str, float], RowResult]
 ) -> Cell:
     result = found.get((model, data, fraction))
+    claimed: Mapping[claims.Setting, float | str]
     claimed = (claims.PARAMETERS if table == 2 else claims.ACCURACY).get(MODELS[model].claim, {})
     measured = None if result is None else result.n_parameters if table == 2 else 100 * result.test_accuracy
     return Cell(model, data, fraction, measured, claimed.get((data, fraction)), result)
@@ -138,7 +139,7 @@ def _as_json(table: int, lines: Sequence[Sequence[Cell]]) -> str:
         for line in lines
         for cell in line
     ]
-    content = {"table": table, "title": _TITLES[table], "note": f"{_LAYERS} {claims.NOTE}", "cells": cells}
+    content = {"table": table, "title": _TITLES[table], "cells": cells}
     return json.dumps(content, indent=2, allow_nan=False) + "\n"
 
 
@@ -151,8 +152,9 @@ def _points(results: Results) -> dict[str, list[plots.Point]]:
             points[DATA[row.data]].append(plots.Point(label, result.n_parameters, result.test_accuracy, True))
     for claim, sizes in claims.PARAMETERS.items():
         for (data, fraction), size in sizes.items():
-            accuracy = claims.ACCURACY[claim][data, fraction] / 100
-            points[DATA[data]].append(plots.Point(claim, size, accuracy, False))
+            if isinstance(size, int):
+                accuracy = claims.ACCURACY[claim][data, fraction] / 100
+                points[DATA[data]].append(plots.Point(claim, size, accuracy, False))
     return points
 
 

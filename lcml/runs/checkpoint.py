@@ -20,10 +20,10 @@ from lcml.circuits.views import View, view_from_dict
 from lcml.circuits.vtree import Vtree
 from lcml.errors import FormatError, LcmlError
 from lcml.formats.container import Arrays, read_container, write_container
-from lcml.learning.learner import Best, FitState
 from lcml.learning.parameters import Parameters
 from lcml.learning.selection import ChosenSplit
 from lcml.learning.settings import LearnSettings
+from lcml.learning.state import Best, FitState
 from lcml.model.metrics import Quality
 from lcml.runs.config import TrainConfig
 from lcml.runs.records import RoundRecord, SplitLog

@@ -8,67 +8,109 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal
 
 from lcml.backend import BackendName
 from lcml.errors import SettingsError
 from lcml.inputs.augmentation import Augmentation
 from lcml.inputs.channels import check_channels
 from lcml.inputs.encoders import EncoderKind
-from lcml.learning.settings import LearnSettings
+from lcml.learning.fields import AnyField, about, check_fields, setting
+from lcml.learning.settings import COMPUTATION, LIMITS, SELECTION, STRUCTURE, WEIGHTS, LearnSettings
 from lcml.runs.specs import Shape, ViewSpec, parse_augment, parse_shape, parse_view
 
 PLACES = ("data_dir", "output", "checkpoint_dir", "export", "no_tracking", "tracking_uri", "experiment", "run_name")
 """Options that say where data and results are, on this machine or another, and nothing about the model."""
+
+DATA, RESULTS, TRACKING = "Data", "Results", "Tracking"
+_PANELS = (DATA, STRUCTURE, LIMITS, SELECTION, WEIGHTS, COMPUTATION, RESULTS, TRACKING)
 
 VtreeKind = Literal["auto", "grid", "balanced", "right-linear", "random", "mutual-information"]
 
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """A training run. Raises SettingsError for a value out of range or options that contradict each other.
+    """A training run. Raises SettingsError for a value of another type or out of range, and for options that contradict
+    each other.
 
-    data, target, data_dir, train_fraction, valid_fraction, test_fraction: as lcml.data.load_splits takes them
-    image_shape: "ROWSxCOLUMNS" or "CHANNELSxROWSxCOLUMNS" of the features, None for what the data know of it
-    encoder, divisor: as lcml.inputs.encoders.fit_encoder takes them; channels: made of its images, see
-    lcml.inputs.channels augment: how training images are distorted, view: what every part of the model reads, see
-    lcml.runs.specs; without views the whole example
-    vtree: `auto` is grid for images, mutual-information for up to a few hundred variables, else balanced; vtree_offset
-    (rows, columns) shifts the pairing of the grid
-    output: the model file, None for NAME.lcml in the working directory; checkpoint_dir: None for checkpoints/ beside it
-    export: whether the model is also written, and logged to the run, as ONNX
-    no_tracking, tracking_uri, experiment, run_name: where the run is recorded; None for the default
+    What every field means is said beside it; docs/settings.md lists them. Views and augmentation: `lcml.runs.specs`.
     """
 
-    data: str = "digits"
-    target: str | None = None
-    data_dir: str | None = None
-    train_fraction: float = 1.0
-    valid_fraction: float = 0.1
-    test_fraction: float = 0.2
-    encoder: EncoderKind = "scale"
-    divisor: float | None = None
-    image_shape: str | None = None
-    channels: tuple[str, ...] = ()
-    augment: str | None = None
-    view: tuple[str, ...] = ()
-    vtree: VtreeKind = "auto"
-    vtree_offset: tuple[int, int] = (0, 0)
-    backend: BackendName = "auto"
-    output: str | None = None
-    checkpoint_dir: str | None = None
-    export: bool = False
-    no_tracking: bool = False
-    tracking_uri: str | None = None
-    experiment: str | None = None
-    run_name: str | None = None
+    data: str = setting(
+        "digits",
+        "A named set, a directory of IDX files or of features.npy and labels.npy, or an .npz, .csv or .parquet file.",
+        DATA,
+        is_path=True,
+    )
+    target: str | None = setting(None, "Column of a table that holds the labels.", DATA, metavar="COLUMN")
+    data_dir: str | None = setting(
+        None,
+        "Where relative paths of data begin, and where the image sets are (IDX files; else the environment variable "
+        "LCML_DATA_DIR, else OpenML).",
+        DATA,
+        metavar="DIR",
+        is_path=True,
+    )
+    train_fraction: float = setting(1.0, "Share of the training examples that is used.", DATA, above=0, most=1)
+    valid_fraction: float = setting(0.1, "Share of those set aside for validation.", DATA, least=0, below=1)
+    test_fraction: float = setting(
+        0.2, "Share of all set aside for the test, unless the set has its own.", DATA, least=0, below=1
+    )
+    encoder: EncoderKind = setting("scale", "Raw values to [0, 1]: scaled, 0 or 1, or divided by the divisor.", DATA)
+    divisor: float | None = setting(None, "For the encoder divide: what raw values are divided by.", DATA, above=0)
+    image_shape: str | None = setting(
+        None,
+        "Of images or, with one row, sequences, where the data do not say it; also CxROWSxCOLUMNS.",
+        DATA,
+        metavar="ROWSxCOLUMNS",
+    )
+    channels: tuple[str, ...] = setting(
+        (),
+        "Channels made of every image: grey, x+, x-, y+, y-, d+, d-, e+, e-, contrast+, contrast-, t25, t50, t75, "
+        "root-grey, root-x+ and other roots of edges. Without any, the pixels alone.",
+        DATA,
+        metavar="NAME",
+    )
+    augment: str | None = setting(
+        None,
+        "Train on distorted copies too: copies=4,shift=1,cross,flip,rotation=10,scale=0.1,shear=5,elastic=1. "
+        "Training accuracies are then those of the images and all copies.",
+        DATA,
+        metavar="SPEC",
+    )
+    view: tuple[str, ...] = setting(
+        (),
+        "What each circuit reads: whole, whole,offset=1x1, "
+        "window=7x7,stride=1x1,padding=0x0,grid=4x4,root,offset=0x1,channels=0+2,apart. By default whole.",
+        STRUCTURE,
+        metavar="SPEC",
+    )
+    vtree: VtreeKind = setting(
+        "auto",
+        "auto: grid for images, mutual-information for tables of a few hundred columns, else balanced.",
+        STRUCTURE,
+    )
+    vtree_offset: tuple[int, int] = setting(
+        (0, 0), "Rows and columns by which the grid is shifted.", STRUCTURE, least=0
+    )
+    backend: BackendName = setting("auto", "auto: cupy where a CUDA device answers.", COMPUTATION)
+    output: str | None = setting(
+        None, "The model; else NAME.lcml.", RESULTS, metavar="FILE", flags=("--output", "-o"), is_path=True
+    )
+    checkpoint_dir: str | None = setting(
+        None, "For checkpoints; else checkpoints/ beside the model.", RESULTS, metavar="DIR", is_path=True
+    )
+    export: bool = setting(False, "At the end write the model as ONNX beside it too, and log that to the run.", RESULTS)
+    no_tracking: bool = setting(False, "Do not record the run in MLflow.", TRACKING, flags=("--no-tracking",))
+    tracking_uri: str | None = setting(
+        None, "MLflow's store; else sqlite:///mlruns/mlflow.db.", TRACKING, metavar="URI"
+    )
+    experiment: str | None = setting(None, "MLflow's experiment; else lcml.", TRACKING, metavar="NAME")
+    run_name: str | None = setting(None, "Else the data's name and a number.", TRACKING, metavar="NAME")
     learn: LearnSettings = field(default_factory=LearnSettings)
 
     def __post_init__(self) -> None:
-        for part in fields(self):
-            value = getattr(self, part.name)
-            if get_origin(part.type) is Literal and value not in get_args(part.type):
-                raise SettingsError(f"{part.name}: expected one of {', '.join(get_args(part.type))}, found {value!r}")
+        check_fields(self)
         if (self.divisor is None) == (self.encoder == "divide"):
             raise SettingsError(
                 f"divisor: belongs to the encoder divide and to no other, found encoder {self.encoder} and divisor "
@@ -76,8 +118,6 @@ class TrainConfig:
             )
         if self.vtree_offset != (0, 0) and self.vtree not in ("auto", "grid"):
             raise SettingsError(f"vtree_offset belongs to the vtree grid, found vtree {self.vtree}; leave one out")
-        if min(self.vtree_offset) < 0:
-            raise SettingsError(f"vtree_offset: expected rows and columns of at least 0, found {self.vtree_offset}")
         check_channels(self.channels)
         _ = self.shape, self.augmentation, self.views  # so that what is wrong with them is said now
         if (self.vtree != "auto" or self.vtree_offset != (0, 0)) and not any(view.takes_vtree for view in self.views):
@@ -125,13 +165,10 @@ class TrainConfig:
         unknown = sorted(set(options) - set(self.as_dict()))
         if unknown:
             raise SettingsError(f"unknown setting {unknown[0]!r}")
-        values: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value for name, value in options.items()
-        }
-        learn: dict[str, Any] = {
-            part.name: values.pop(part.name) for part in fields(LearnSettings) if part.name in values
-        }
-        return dataclasses.replace(self, learn=dataclasses.replace(self.learn, **learn), **values)
+        learn = {part.name for part in fields(LearnSettings)}
+        of_learn = {name: value for name, value in options.items() if name in learn}
+        others: dict[str, Any] = {name: value for name, value in options.items() if name not in learn}
+        return dataclasses.replace(self, learn=dataclasses.replace(self.learn, **of_learn), **others)
 
     def settings(self) -> dict[str, Any]:
         """The options that decide what the model becomes, by name, as plain values."""
@@ -141,3 +178,9 @@ class TrainConfig:
         """The settings that have a value, as a file that `lcml train --config` reads."""
         values = {name: value for name, value in self.settings().items() if value not in (None, [])}
         return "".join(f"{name} = {json.dumps(value, ensure_ascii=False)}\n" for name, value in values.items())
+
+
+def options() -> dict[str, AnyField]:
+    """Every option of a run by its name, panel by panel."""
+    parts = [part for record in (TrainConfig, LearnSettings) for part in fields(record) if part.metadata]
+    return {part.name: part for part in sorted(parts, key=lambda part: _PANELS.index(about(part).panel or DATA))}

@@ -22,7 +22,7 @@ from lcml.inputs.channels import ChannelEncoder
 from lcml.inputs.encoders import EncoderKind, fit_encoder
 from lcml.inputs.encoding import EncodedRows, Encoder, encoded
 from lcml.inputs.rows import Matrix
-from lcml.learning.learner import EncodedSet
+from lcml.learning.state import EncodedSet
 from lcml.runs.checkpoint import Checkpoint
 from lcml.runs.config import TrainConfig, VtreeKind
 from lcml.runs.specs import Shape, ViewSpec, full_shape

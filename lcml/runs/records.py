@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lcml.data import DataSplits
-from lcml.learning.learner import RoundReport
 from lcml.learning.selection import ChosenSplit
+from lcml.learning.state import RoundReport
 from lcml.runs.config import TrainConfig
 from lcml.tracking import DatasetRecord
 
@@ -59,6 +59,13 @@ class RoundRecord:
             valid_f1_macro=report.valid.f1_macro,
             improved=report.improved,
             seconds=report.seconds,
+        )
+
+    def line(self) -> str:
+        """The figures that say how it went, in one line."""
+        return (
+            f"{self.phase} {self.round}: {self.n_elements:,} elements, {self.n_parameters:,} parameters, "
+            f"loss {self.train_loss:.4f}, validation accuracy {self.valid_accuracy:.2%}"
         )
 
     def metrics(self) -> dict[str, float]:

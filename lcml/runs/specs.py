@@ -9,6 +9,7 @@ One number stands for both rows and columns; a word alone switches something on.
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeAlias
 
@@ -25,7 +26,10 @@ Shape: TypeAlias = tuple[int, int, int]
 VIEW_EXAMPLE = "window=7,grid=4,root"
 AUGMENT_EXAMPLE = "copies=4,shift=1,cross"
 
-_CHANNEL = re.compile("|".join(map(re.escape, sorted(CHANNELS, key=len, reverse=True))) + r"|\d+")
+_DIGITS = r"\d{0,8}"
+"""After the first: no size that fits in memory has more."""
+
+_CHANNEL = re.compile("|".join(map(re.escape, sorted(CHANNELS, key=len, reverse=True))) + rf"|\d{_DIGITS}")
 
 
 @dataclass(frozen=True)
@@ -64,10 +68,8 @@ class ViewSpec:
             vtree = whole()
             yield IdentityView(vtree.n_variables), vtree
             return
-        try:
+        with _naming("view", self.text):
             yield from self._places(shape, channels)
-        except SettingsError as error:
-            raise SettingsError(f"view {self.text!r}: {str(error).removeprefix('view: ')}") from error
 
     def _places(self, shape: Shape | None, channels: Sequence[str]) -> Iterator[tuple[View, Vtree]]:
         if shape is None:
@@ -105,40 +107,28 @@ class ViewSpec:
 
 def parse_view(text: str) -> ViewSpec:
     """The view that `text` says. Raises SettingsError with the culprit, what is expected, and an example."""
-    whole, given = _items("view", text, VIEW_EXAMPLE)
-    readers: dict[str, Callable[[str], Any]] = {
-        **dict.fromkeys(("window", "stride", "padding", "grid", "offset"), _pair),
-        **dict.fromkeys(("root", "apart"), _flag),
-        "channels": _channels,
-    }
-    is_whole = whole == ["whole"] and "window" not in given
-    if not is_whole and (whole or "window" not in given):
-        raise SettingsError(
-            f"view {text!r}: expected 'whole' or a window, such as {VIEW_EXAMPLE!r}; "
-            + (f"found {', '.join(whole)}" if whole else "found neither")
-        )
-    if is_whole:
-        readers = {name: readers[name] for name in ("offset", "channels", "apart", "root")}
-    return ViewSpec(**_read("view", text, given, readers, VIEW_EXAMPLE), text=text)
+    with _naming("view", text):
+        words, given = _words_and_settings(text, VIEW_EXAMPLE)
+        is_whole = words == ["whole"] and "window" not in given
+        if not is_whole and (words or "window" not in given):
+            found = f"found {', '.join(words)}" if words else "found neither"
+            raise SettingsError(f"expected 'whole' or a window, such as {VIEW_EXAMPLE!r}; {found}")
+        known = {name: _VIEW_READERS[name] for name in (_OF_WHOLE if is_whole else _VIEW_READERS)}
+        return ViewSpec(**_values(given, known, VIEW_EXAMPLE), text=text)
 
 
 def parse_augment(text: str) -> Augmentation:
     """The augmentation that `text` says. Raises SettingsError as `parse_view` does."""
-    words, given = _items("augment", text, AUGMENT_EXAMPLE)
-    if words:
-        raise SettingsError(f"augment {text!r}: found {words[0]!r}; expected settings such as {AUGMENT_EXAMPLE!r}")
-    readers: dict[type, Callable[[str], Any]] = {int: _integer, float: _number, bool: _flag}
-    settings = {part.name: readers[type(part.default)] for part in fields(Augmentation)}
-    values = _read("augment", text, given, settings, AUGMENT_EXAMPLE)
-    try:
-        return Augmentation(**values)
-    except SettingsError as error:
-        raise SettingsError(f"augment {text!r}: {str(error).removeprefix('augmentation: ')}") from error
+    with _naming("augment", text):
+        words, given = _words_and_settings(text, AUGMENT_EXAMPLE)
+        if words:
+            raise SettingsError(f"found {words[0]!r}; expected settings such as {AUGMENT_EXAMPLE!r}")
+        return Augmentation(**_values(given, _AUGMENT_READERS, AUGMENT_EXAMPLE))
 
 
 def parse_shape(text: str) -> Shape:
     """The image shape that `text` says; one channel where it names none. Raises SettingsError where it says none."""
-    if not re.fullmatch(r"[1-9]\d*(x[1-9]\d*){1,2}", text):
+    if not re.fullmatch(rf"[1-9]{_DIGITS}(x[1-9]{_DIGITS}){{1,2}}", text):
         raise SettingsError(f"image_shape: expected ROWSxCOLUMNS or CHANNELSxROWSxCOLUMNS as in 1x200, found {text!r}")
     return full_shape([int(size) for size in text.split("x")])
 
@@ -149,54 +139,54 @@ def full_shape(shape: Sequence[int]) -> Shape:
     return channels, height, width
 
 
-_FLAGS = ("root", "apart", *(part.name for part in fields(Augmentation) if type(part.default) is bool))
+@contextmanager
+def _naming(what: str, text: str) -> Iterator[None]:
+    """Errors say which text they are about."""
+    try:
+        yield
+    except SettingsError as error:
+        reason = str(error).removeprefix("view: ").removeprefix("augmentation: ")
+        raise SettingsError(f"{what} {text!r}: {reason}") from error
 
 
-def _items(what: str, text: str, example: str) -> tuple[list[str], dict[str, str]]:
+def _words_and_settings(text: str, example: str) -> tuple[list[str], dict[str, str]]:
     """The words that stand alone and mean no switch, and the settings by name; a switch that stands alone is ''."""
     words, given = [], {}
     for item in text.split(","):
         name, is_setting, value = (part.strip() for part in item.partition("="))
         if not name or (is_setting and not value):
-            raise SettingsError(
-                f"{what} {text!r}: found {item!r} between commas; expected settings such as {example!r}"
-            )
+            raise SettingsError(f"found {item!r} between commas; expected settings such as {example!r}")
         if name in given or name in words:
-            raise SettingsError(f"{what} {text!r}: {name} is given twice; drop one")
-        if is_setting or name in _FLAGS:
+            raise SettingsError(f"{name} is given twice; drop one")
+        if is_setting or _flag in (_VIEW_READERS.get(name), _AUGMENT_READERS.get(name)):
             given[name] = value
         else:
             words.append(name)
     return words, given
 
 
-def _read(
-    what: str, text: str, given: Mapping[str, str], readers: Mapping[str, Callable[[str], Any]], example: str
-) -> dict[str, Any]:
+def _values(given: Mapping[str, str], readers: Mapping[str, "_Reader"], example: str) -> dict[str, Any]:
+    """What the readers, by the names of settings, make of the texts given."""
     values = {}
     for name, value in given.items():
         if name not in readers:
-            raise SettingsError(
-                f"{what} {text!r}: unknown setting {name!r}; choose of {', '.join(readers)}, as in {example!r}"
-            )
+            raise SettingsError(f"unknown setting {name!r}; choose of {', '.join(readers)}, as in {example!r}")
         try:
             values[name] = readers[name](value)
         except ValueError as error:
-            raise SettingsError(
-                f"{what} {text!r}: {name}: expected {error}, found {value!r}; for example {example!r}"
-            ) from error
+            raise SettingsError(f"{name}: expected {error}, found {value!r}; for example {example!r}") from error
     return values
 
 
 def _pair(text: str) -> Pair:
-    if not re.fullmatch(r"\d+(x\d+)?", text):
+    if not re.fullmatch(rf"\d{_DIGITS}(x\d{_DIGITS})?", text):
         raise ValueError("a whole number or ROWSxCOLUMNS")
     rows, _, columns = text.partition("x")
     return int(rows), int(columns or rows)
 
 
 def _integer(text: str) -> int:
-    if not text.isdecimal():
+    if not re.fullmatch(rf"\d{_DIGITS}", text):
         raise ValueError("a whole number")
     return int(text)
 
@@ -226,3 +216,15 @@ def _channels(text: str) -> tuple[int | str, ...]:
     if place != len(text) + 1:
         raise ValueError(f"numbers, or names of {', '.join(CHANNELS)}, joined by '+'")
     return tuple(found)
+
+
+_Reader: TypeAlias = Callable[[str], Any]
+_VIEW_READERS: Mapping[str, _Reader] = {
+    **dict.fromkeys(("window", "stride", "padding", "grid", "offset"), _pair),
+    **dict.fromkeys(("apart", "root"), _flag),
+    "channels": _channels,
+}
+_OF_WHOLE = ("offset", "channels", "apart", "root")
+_AUGMENT_READERS: Mapping[str, _Reader] = {
+    part.name: {int: _integer, float: _number, bool: _flag}[type(part.default)] for part in fields(Augmentation)
+}

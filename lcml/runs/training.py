@@ -13,9 +13,10 @@ from lcml.arrays import FloatArray
 from lcml.backend import evaluation_precision
 from lcml.explain.names import variable_names
 from lcml.formats import save_model
-from lcml.learning.learner import Learner, RoundReport
+from lcml.learning.learner import Learner
 from lcml.learning.selection import ChosenSplit
 from lcml.learning.solver import never
+from lcml.learning.state import RoundReport
 from lcml.model.head import predicted_codes
 from lcml.model.metrics import Quality, confusion_matrix, quality
 from lcml.model.model import LogisticCircuit

@@ -35,7 +35,7 @@ def measure(axis: str, size: int) -> dict[str, Any]:
     from lcml.circuits.parts import initial_part
     from lcml.circuits.views import IdentityView
     from lcml.learning.objective import Objective
-    from lcml.learning.parameters import Layout
+    from lcml.learning.parameters import Parametrisation
     from lcml.learning.scoring import score_splits
     from lcml.learning.selection import apply_within, choose_splits
     from lcml.passes.feature_store import FeatureStore
@@ -49,7 +49,9 @@ def measure(axis: str, size: int) -> dict[str, Any]:
     store = FeatureStore(parts, examples, backend, precision="fixed16")
 
     def objective() -> Objective:
-        return Objective(store, labels, n_classes, l2=1e-4, layout=Layout.lifted(store.parts, literals=True))
+        return Objective(
+            store, labels, n_classes, l2=1e-4, parametrisation=Parametrisation.overcomplete(store.parts, literals=True)
+        )
 
     wanted = size if axis == "elements" else 0
     while True:

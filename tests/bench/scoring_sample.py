@@ -17,12 +17,13 @@ from lcml.circuits import vtree as vtrees
 from lcml.circuits.views import IdentityView, WindowView, window_vtree
 from lcml.data import load_splits
 from lcml.inputs.encoders import fit_encoder
-from lcml.learning.learner import EncodedSet, Learner
+from lcml.learning.learner import Learner
 from lcml.learning.objective import Objective
-from lcml.learning.parameters import Layout
+from lcml.learning.parameters import Parametrisation
 from lcml.learning.scoring import Candidates, race_splits, score_splits
 from lcml.learning.selection import choose_splits
 from lcml.learning.settings import LearnSettings
+from lcml.learning.state import EncodedSet
 from lcml.passes.feature_store import FeatureStore
 
 SAMPLES = {"flat": (1_024, 2_048, 4_096, 8_192, 16_384, 27_000), "windows": (512, 1_024, 2_048, 4_096)}
@@ -58,8 +59,8 @@ def main() -> None:
         pass
     assert learner.state is not None
     store = FeatureStore(learner.parts, train.values, backend, precision="fixed16")
-    layout = Layout.lifted(learner.parts, literals=True)
-    objective = Objective(store, train.labels, 10, l2=settings.l2, layout=layout)
+    parametrisation = Parametrisation.overcomplete(learner.parts, literals=True)
+    objective = Objective(store, train.labels, 10, l2=settings.l2, parametrisation=parametrisation)
     theta, everything, support = learner.state.parameters, 10**6, settings.minimum_support
     present = sum(part.view.n_cells * part.circuit.n_elements for part in learner.parts)
 

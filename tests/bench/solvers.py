@@ -22,11 +22,12 @@ from lcml.circuits import vtree as vtrees
 from lcml.circuits.views import IdentityView
 from lcml.data import load_splits
 from lcml.inputs.encoders import fit_encoder
-from lcml.learning.learner import EncodedSet, Learner
+from lcml.learning.learner import Learner
 from lcml.learning.objective import Objective
-from lcml.learning.parameters import Layout, Parameters
+from lcml.learning.parameters import Parameters, Parametrisation
 from lcml.learning.settings import LearnSettings
 from lcml.learning.solver import SolverSettings, minimise
+from lcml.learning.state import EncodedSet
 from lcml.passes.feature_store import FeatureStore
 
 SHARES = (1e-1, 1e-2, 1e-3)
@@ -103,18 +104,18 @@ def main() -> None:
     for _ in learner.grow():
         pass
     store = FeatureStore(learner.parts, train.values, backend, precision="float32")
-    plain, lifted = Layout(learner.parts), Layout.lifted(learner.parts, literals=True)
-    reference = Objective(store, train.labels, 10, l2=arguments.l2, layout=lifted)
+    plain, lifted = Parametrisation(learner.parts), Parametrisation.overcomplete(learner.parts, literals=True)
+    reference = Objective(store, train.labels, 10, l2=arguments.l2, parametrisation=lifted)
     best = minimise(reference, reference.zeros(), SolverSettings(1500, 1e-7)).loss
     print(f"{len(train.labels)} examples, {store.n_features} features, reference loss {best:.5f}", flush=True)
 
-    runs: dict[str, tuple[Layout, Callable[[Counted, Parameters], Any]]] = {
+    runs: dict[str, tuple[Parametrisation, Callable[[Counted, Parameters], Any]]] = {
         "lcml, a step per set": (lifted, lambda o, start: minimise(o, start, SolverSettings(300, 1e-9))),
         "scipy L-BFGS-B, joint": (lifted, joint_lbfgs),
         "scipy Newton-CG, joint": (lifted, newton_cg),
     }
-    for name, (layout, run) in runs.items():
-        objective = Counted(store, train.labels, 10, l2=arguments.l2, layout=layout).start()
+    for name, (parametrisation, run) in runs.items():
+        objective = Counted(store, train.labels, 10, l2=arguments.l2, parametrisation=parametrisation).start()
         with suppress(Enough):
             run(objective, objective.zeros())
         cells = []
@@ -124,7 +125,7 @@ def main() -> None:
         print(f"{name:28}" + " | ".join(cells), flush=True)
 
     features = np.concatenate(list(store.map(lambda _, chunk: chunk.values().T)))
-    independent = Objective(store, train.labels, 10, l2=arguments.l2, layout=plain)
+    independent = Objective(store, train.labels, 10, l2=arguments.l2, parametrisation=plain)
     for name, model in (
         ("scikit-learn lbfgs", LogisticRegression(C=1 / (arguments.l2 * len(features)), max_iter=100, tol=1e-4)),
         ("scikit-learn SGD", SGDClassifier(loss="log_loss", alpha=arguments.l2, max_iter=20, tol=None, n_jobs=2)),

@@ -17,13 +17,14 @@ from lcml.circuits.vtree import Vtree
 from lcml.data import load_splits
 from lcml.formats import load_model, save_model
 from lcml.inputs.encoders import fit_encoder
-from lcml.learning.learner import EncodedSet, Learner
+from lcml.learning.learner import Learner
 from lcml.learning.objective import Objective
-from lcml.learning.parameters import Layout
+from lcml.learning.parameters import Parametrisation
 from lcml.learning.scoring import score_splits
 from lcml.learning.selection import apply_within, choose_splits
 from lcml.learning.settings import LearnSettings
 from lcml.learning.solver import SolverSettings, minimise
+from lcml.learning.state import EncodedSet
 from lcml.model.model import LogisticCircuit
 from lcml.passes.feature_store import FeatureStore
 
@@ -52,7 +53,9 @@ def grown(request: Any, sets: tuple[EncodedSet, EncodedSet]) -> tuple[Part, ...]
 
 def objective(parts: tuple[Part, ...], train: EncodedSet, backend: Backend) -> Objective:
     store = FeatureStore(parts, train.values, backend, precision="fixed16")
-    return Objective(store, train.labels, 10, l2=1e-4, layout=Layout.lifted(parts, literals=True))
+    return Objective(
+        store, train.labels, 10, l2=1e-4, parametrisation=Parametrisation.overcomplete(parts, literals=True)
+    )
 
 
 @pytest.mark.parametrize("backend", BACKENDS, ids=lambda backend: backend.name)

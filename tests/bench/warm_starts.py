@@ -28,14 +28,15 @@ from lcml.data import load_splits
 from lcml.inputs.channels import ChannelEncoder
 from lcml.inputs.encoders import fit_encoder
 from lcml.inputs.encoding import Encoder
-from lcml.learning.learner import EncodedSet, Learner
+from lcml.learning.learner import Learner
 from lcml.learning.objective import Objective
-from lcml.learning.parameters import Layout, Parameters
+from lcml.learning.parameters import Parameters, Parametrisation
 from lcml.learning.preconditioner import Preconditioner
 from lcml.learning.scoring import score_splits
 from lcml.learning.selection import apply_to_parts, choose_splits
 from lcml.learning.settings import LearnSettings
 from lcml.learning.solver import SolverSettings, minimise
+from lcml.learning.state import EncodedSet
 from lcml.passes.feature_store import FeatureStore
 
 from .solvers import SHARES, Counted, Enough
@@ -66,7 +67,9 @@ def by_diagonal(objective: Counted, start: Parameters, centred: bool = False, me
 def new_first(objective: Counted, start: Parameters, is_new: NDArray[np.bool_], n_steps: int, full: bool) -> None:
     """Steps of the new features' weights and the bias alone, then of all."""
     share = float(is_new.mean())
-    few = Counted(objective.features, objective.labels, 10, l2=objective.l2, layout=objective.layout).start()
+    few = Counted(
+        objective.features, objective.labels, 10, l2=objective.l2, parametrisation=objective.parametrisation
+    ).start()
     with patch.object(Preconditioner, "at", functools.partial(preconditioned, True, is_new)):
         start = minimise(few, start, SolverSettings(n_steps, 1e-9)).parameters
     objective.passes, objective.began = few.passes * share, objective.began + few.spent() * (1 - share)
@@ -77,7 +80,7 @@ def new_first(objective: Counted, start: Parameters, is_new: NDArray[np.bool_], 
 
 
 def new_weights(before: Learner, grown: Sequence[GrownPart]) -> NDArray[np.bool_]:
-    """Of the plain layout, which weights belong to features that the round of splits made."""
+    """Of the plain parametrisation, which weights belong to features that the round of splits made."""
     marks = []
     for old, new in zip(before.parts, grown, strict=True):
         flows = new.part.flows
@@ -104,22 +107,24 @@ def compare(
         pass
     assert learner.state is not None
     store = FeatureStore(learner.parts, train.values, backend, precision="fixed16")
-    before = Layout.lifted(learner.parts, literals=True)
+    before = Parametrisation.overcomplete(learner.parts, literals=True)
     candidates = score_splits(
-        Objective(store, train.labels, 10, l2=settings.l2, layout=before), learner.state.parameters, minimum_support=10
+        Objective(store, train.labels, 10, l2=settings.l2, parametrisation=before),
+        learner.state.parameters,
+        minimum_support=10,
     )
     n_elements = sum(part.view.n_cells * part.circuit.n_elements for part in learner.parts)
     chosen = choose_splits(learner.parts, candidates, round(settings.growth * n_elements))
     grown = apply_to_parts(learner.parts, [choice.split for choice in chosen])
     start = before.inherit(grown, learner.state.parameters)
     store.grow(grown)
-    layout = Layout.lifted(store.parts, literals=True)
+    parametrisation = Parametrisation.overcomplete(store.parts, literals=True)
     is_plain = start.weights.shape[1] == store.n_features
 
     def objective() -> Counted:
-        return Counted(store, train.labels, 10, l2=settings.l2, layout=layout).start()
+        return Counted(store, train.labels, 10, l2=settings.l2, parametrisation=parametrisation).start()
 
-    plain = Objective(store, train.labels, 10, l2=settings.l2, layout=layout)
+    plain = Objective(store, train.labels, 10, l2=settings.l2, parametrisation=parametrisation)
     best = minimise(plain, start, SolverSettings(1000, 1e-6, 40)).loss
     print(
         f"{name}: {len(train.labels)} examples, {start.weights.shape[1]} weights a class, optimum {best:.5f}",

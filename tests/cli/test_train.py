@@ -1,6 +1,5 @@
 """`lcml train` as a user meets it: real processes, real signals, a real tracking store."""
 
-import inspect
 import json
 import os
 import resource
@@ -13,18 +12,19 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner, Result
 
 from lcml.cli import app
 from lcml.cli.progress import TrainProgress
 from lcml.cli.signals import StopSignals
-from lcml.cli.train import train
 from lcml.formats import load_model
 from lcml.learning.settings import LearnSettings
 from lcml.model.model import LogisticCircuit
 from lcml.runs.config import TrainConfig
 from lcml.runs.records import RoundRecord
 from lcml.tracking import find_run, list_runs
+from tests.cli.settings_page import PAGE, page
 
 ENVIRONMENT = os.environ | {"OPENBLAS_NUM_THREADS": "1", "COLUMNS": "200"}
 QUICK = ("--rounds", "2", "--round-iterations", "5", "--final-iterations", "5")
@@ -238,11 +238,32 @@ QUIET_ERRORS = [
     (["--config", "no.toml"], "cannot read the settings no.toml"),
     (["--config", "one.csv"], "one.csv is no TOML file"),
     (["--config", "unknown.toml"], "unknown.toml: unknown key 'max-element'; did you mean 'max_elements'?"),
-    (["--config", "type.toml"], "type.toml: rounds: expected a whole number, found '3'"),
-    (["--config", "choice.toml"], "choice.toml: link: expected one of 'sigmoid', 'softmax', found 'cosine'"),
-    (["--config", "list.toml"], "list.toml: l2-path: expected a list, each a number, found [0.1, True]"),
-    (["--config", "pair.toml"], "pair.toml: vtree_offset: expected a list of 2, each a whole number, found [1]"),
+    (["--config", "type.toml"], "type.toml: rounds: expected a whole number of at least 0, found '3'"),
+    (["--config", "choice.toml"], "choice.toml: link: expected one of sigmoid, softmax, found 'cosine'"),
+    (
+        ["--config", "list.toml"],
+        "list.toml: l2_path: expected a list, each a finite number of at least 0, found [0.1, True]",
+    ),
+    (
+        ["--config", "pair.toml"],
+        "pair.toml: vtree_offset: expected a list of 2, each a whole number of at least 0, found [1]",
+    ),
     (["--config", "twice.toml"], "twice.toml: 'time_limit' is given twice"),
+    (["--config", "range.toml"], "range.toml: depth: expected a whole number of at least 0 and at most 64, found 65"),
+    (["--config", "deep.toml"], "deep.toml is no TOML file: it is nested too deeply"),
+    (
+        ["--config", "digits.toml"],
+        "digits.toml: rounds: expected a whole number of at least 0 that fits 64 bits, found",
+    ),
+    (
+        ["--config", "hex.toml"],
+        "hex.toml: rounds: expected a whole number of at least 0 that fits 64 bits, found a val",
+    ),
+    (["--config", "key.toml"], "key.toml: unknown key 'xxxxx"),
+    (["iris", "--rounds", "9" * 4000], "rounds: expected a whole number of at least 0 that fits 64 bits, found 999"),
+    (["iris", "--view", "window=" + "9" * 5000], "view 'window=9999"),
+    (["iris", "--channels", "x" * 5000], "channels: "),
+    (["iris", "--test-fraction", "1"], "test_fraction: expected a finite number of at least 0 and below 1, found 1.0"),
     (["--config", "resume.toml"], "resume.toml: unknown key 'resume'"),
     (["--recipe", "pudding"], "recipe: expected one of fashion-10pct, "),
     (["--recipe", "mnist-flat", "--resume", "one.csv"], "--recipe cannot change in a run that goes on"),
@@ -264,6 +285,11 @@ def test_an_error_is_one_line_and_leaves_nothing(
         "pair.toml": "vtree_offset = [1]\n",
         "twice.toml": "time-limit = 3\ntime_limit = 4\n",
         "resume.toml": 'resume = "x"\n',
+        "range.toml": "depth = 65\n",
+        "deep.toml": "view = " + "[" * 100_000,
+        "digits.toml": f"rounds = {'9' * 4000}\n",
+        "hex.toml": f"rounds = 0x{'f' * 9000}\n",
+        "key.toml": f"{'x' * 30_000} = 1\n",
     }
     for name, content in files.items():
         (tmp_path / name).write_text(content)
@@ -273,6 +299,7 @@ def test_an_error_is_one_line_and_leaves_nothing(
     assert result.stderr.startswith("Error: ")
     assert result.stderr.count("\n") == 1
     assert message in result.stderr
+    assert len(result.stderr) < 2500
     assert {path.name for path in tmp_path.iterdir()} == set(files)
 
 
@@ -280,6 +307,8 @@ def test_an_error_is_one_line_and_leaves_nothing(
     ("arguments", "message"),
     [
         (["iris", "--roundz", "3"], "--rounds"),
+        (["iris", "--rounds", "9" * 5000], "--rounds"),
+        (["iris", "--backend", "x" * 5000], "[...]"),
         (["iris", "--rounds", "many"], "--rounds"),
         (["iris", "--backend", "tpu"], "tpu"),
         (["iris", "wine"], "wine"),
@@ -290,6 +319,49 @@ def test_an_option_that_is_unknown_or_not_of_its_type_is_a_usage_error(arguments
     assert (result.exit_code, result.stdout) == (2, "")
     assert message in result.stderr
     assert "Traceback" not in result.stderr
+    assert len(result.stderr) < 2500
+
+
+def test_a_file_may_begin_with_a_byte_order_mark_and_paths_at_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "a.toml").write_bytes('\ufeffrounds = 0\noutput = "~/model.lcml"\nview = "whole"\n'.encode())
+    result = invoke(["iris", "--config", "~/a.toml", "--no-tracking", "-q", "--checkpoint-dir", "~/kept"])
+    assert (result.exit_code, result.stderr) == (0, "")
+    settings = cast("dict[str, Any]", load_model(tmp_path / "model.lcml").provenance["settings"])
+    assert (settings["rounds"], settings["view"]) == (0, ["whole"])
+    assert len(list((tmp_path / "kept").iterdir())) == 1
+
+
+def test_the_page_of_settings_is_that_of_the_program() -> None:
+    assert PAGE.read_text() == page(), "python -m tests.cli.settings_page writes it anew"
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("lcml trai", {"train"}),
+        ("lcml train i", {"iris"}),
+        ("lcml train iris.", set()),  # a shell completes files then
+        ("lcml evaluate a.lcml fash", {"fashion-mnist"}),
+        ("lcml train --recipe fashion-1", {"fashion-10pct", "fashion-164k"}),
+        ("lcml train --channels con", {"contrast+", "contrast-"}),
+        ("lcml train --encoder b", {"boolean"}),
+        ("lcml train --max-", {"--max-elements", "--max-parameters"}),
+    ],
+)
+def test_completion(words: str, expected: set[str]) -> None:
+    number = str(len(words.split()) - 1)
+    variables = {"_LCML_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": number}
+    done = CliRunner().invoke(app, [], env=variables, prog_name="lcml")
+    assert set(done.stdout.split()) == expected
+
+
+def test_a_mistyped_command_is_told_what_was_meant() -> None:
+    result = CliRunner().invoke(app, ["trian"])
+    assert result.exit_code == 2
+    assert "No such command 'trian'. Did you mean 'train'?" in result.stderr
 
 
 def test_the_command_line_wins_over_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -327,12 +399,23 @@ def test_the_settings_of_a_run_are_a_file_for_the_next(
     assert weights(load_model("iris.lcml")) == weights(load_model(directory / "iris.lcml"))
 
 
-def test_every_setting_is_an_option_with_the_same_default() -> None:
-    options = {name: parameter.default for name, parameter in inspect.signature(train).parameters.items()}
-    settings = {n: tuple(v) if isinstance(v, list) else v for n, v in TrainConfig().as_dict().items()}
-    defaults = {n: tuple(v) if isinstance(v, list) else v for n, v in options.items()}
-    assert {name: defaults.get(name, "no such option") for name in settings} == settings
-    assert set(options) - set(settings) == {"ctx", "recipe", "config", "resume", "json", "quiet", "profile"}
+FLAGS = """--target --data-dir --train-fraction --valid-fraction --test-fraction --encoder --divisor --image-shape
+    --channels --augment --view --vtree --vtree-offset --criterion --depth --growth --minimum-support --score-examples
+    --rounds --max-elements --max-parameters --time-limit --patience --metric --l2 --l2-path --refit --no-refit --link
+    --literal-weights --no-literal-weights --solver --round-iterations --final-iterations --tolerance --backend
+    --precision --memory-budget --seed --output -o --checkpoint-dir --export --no-export --no-tracking --tracking-uri
+    --experiment --run-name --recipe --config --resume --json --quiet -q --profile"""
+
+
+def test_every_option_has_its_flags_and_the_default_of_the_setting() -> None:
+    command = get_command(app).get_command(None, "train")  # type: ignore[attr-defined]
+    (argument,) = (part for part in command.params if part.param_type_name == "argument")
+    options = [part for part in command.params if part.param_type_name == "option"]
+    flags = [flag for part in options for flag in (*part.opts, *part.secondary_opts)]
+    assert (argument.name, flags) == ("data", FLAGS.split())
+    settings = {name: tuple(v) if isinstance(v, list) else v for name, v in TrainConfig().as_dict().items()}
+    defaults = {part.name: tuple(v) if isinstance(v := part.default, list) else v for part in command.params}
+    assert {name: defaults[name] or None for name in settings} == {name: v or None for name, v in settings.items()}
 
 
 def test_a_second_ctrl_c_does_not_ask(capfd: pytest.CaptureFixture[str]) -> None:

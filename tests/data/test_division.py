@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from lcml.data import load_examples, load_splits
+from lcml.data.division import divide
 from lcml.data.labels import code_labels
+from lcml.data.raw import RawSet
 from lcml.data.stratify import apportion, draw
 from lcml.errors import DataError
 
@@ -123,3 +125,25 @@ def test_labels_are_coded_by_the_classes_of_a_model() -> None:
 def test_labels_that_are_no_classes(labels: NDArray[Any], message: str) -> None:
     with pytest.raises(DataError, match=message):
         code_labels(labels, "here")
+
+
+@pytest.mark.parametrize(
+    ("n_examples", "fractions", "message"),
+    [
+        (2, (0.1, 0.2), "2 example.* but 3 are needed, one for each of training and validation and test; .* test_frac"),
+        (1, (0.1, 0.2), "1 example.* but 3 are needed, .* merge it with another$"),
+        (1, (0.1, 0.0), "1 example.* but 2 are needed, one for each of training and validation; .* with another$"),
+        (
+            1,
+            (0.0, 0.2),
+            "1 example.* but 2 are needed, one for each of training and test; .* or set test_fraction to 0",
+        ),
+    ],
+)
+def test_a_class_too_small_is_told_what_helps(n_examples: int, fractions: tuple[float, float], message: str) -> None:
+    labels = np.array(["many"] * 9 + ["few"] * n_examples)
+    raw = RawSet(
+        name="some", source="some.npz", features=np.zeros((len(labels), 2)), labels=labels, feature_names=("a", "b")
+    )
+    with pytest.raises(DataError, match=f"some.npz: class 'few' has {message}"):
+        divide(raw, *fractions, train_fraction=1, seed=0)

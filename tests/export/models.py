@@ -18,7 +18,7 @@ from lcml.circuits.views import IdentityView, WindowView
 from lcml.inputs.channels import ChannelEncoder
 from lcml.inputs.encoders import BooleanEncoder, ScaleEncoder
 from lcml.inputs.encoding import Encoder
-from lcml.model.head import Link, n_weight_sets
+from lcml.model.head import HEADS, Link
 from lcml.model.model import LogisticCircuit
 from lcml_export.program import Program
 from tests.worlds import grown, random_circuits
@@ -39,7 +39,7 @@ def model_on(
 ) -> LogisticCircuit:
     """A model with standard normal weights on `circuit`."""
     generator = np.random.default_rng(seed)
-    n_sets, n = n_weight_sets(len(classes), link), circuit.n_variables
+    n_sets, n = HEADS[link].n_sets(len(classes)), circuit.n_variables
     return LogisticCircuit.flat(
         circuit=circuit,
         encoder=encoder or ScaleEncoder(np.zeros(n), np.ones(n)),
@@ -178,7 +178,7 @@ def weighted_model(
     parts: list[Part], encoder: Encoder, classes: tuple[Any, ...], link: Link, generator: np.random.Generator
 ) -> LogisticCircuit:
     """The model of `parts` with standard normal weights."""
-    n_sets = n_weight_sets(len(classes), link)
+    n_sets = HEADS[link].n_sets(len(classes))
     weights = generator.normal(size=(n_sets, sum(part.n_features for part in parts)))
     return LogisticCircuit(encoder, tuple(parts), classes, weights, generator.normal(size=n_sets), link)
 

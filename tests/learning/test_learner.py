@@ -15,9 +15,11 @@ from lcml.circuits.vtree import Vtree
 from lcml.data import load_splits
 from lcml.errors import DataError, SettingsError
 from lcml.inputs.encoders import fit_encoder
-from lcml.learning.learner import EncodedSet, FitState, Learner, parts_after
+from lcml.learning.learner import Learner
 from lcml.learning.objective import Objective
+from lcml.learning.selection import parts_after
 from lcml.learning.settings import LearnSettings, SolverName
+from lcml.learning.state import EncodedSet, FitState
 from lcml.passes.feature_store import FeatureStore
 
 NUMPY = NumpyBackend()

@@ -11,9 +11,9 @@ from lcml.circuits import vtree as vtrees
 from lcml.errors import DataError
 from lcml.learning.minibatch import minimise_minibatch
 from lcml.learning.objective import Objective
-from lcml.learning.parameters import Layout, Parameters
+from lcml.learning.parameters import Parameters, Parametrisation
 from lcml.learning.solver import SolverSettings, minimise
-from lcml.model.head import Link, probabilities
+from lcml.model.head import HEADS, Link
 from lcml.model.metrics import quality
 from lcml.passes.feature_store import FeatureStore
 from lcml.passes.flows import flows, literal_rows
@@ -42,8 +42,10 @@ def problem(
     weights = generator.random(n) + 0.1
     parts = [independent(CIRCUIT) if lifted else whole(CIRCUIT)]
     store = FeatureStore(parts, q, NUMPY, precision="float64", budget=budget)
-    layout = Layout.lifted(parts, literals=True) if lifted else None
-    return Objective(store, labels, n_classes, link=link, l2=l2, example_weights=weights, layout=layout)
+    parametrisation = Parametrisation.overcomplete(parts, literals=True) if lifted else None
+    return Objective(
+        store, labels, n_classes, link=link, l2=l2, example_weights=weights, parametrisation=parametrisation
+    )
 
 
 def features_of(objective: Objective) -> np.ndarray:
@@ -69,7 +71,7 @@ def test_curvature_bound_by_its_formula(n_classes: int, link: Link, lifted: bool
     objective = problem(n_classes, link, lifted)
     zero = objective.zeros()
     theta = zero.from_flat(np.random.default_rng(1).normal(size=zero.flat().size) * 0.3)
-    p = probabilities(objective.logits(theta), "softmax") if link == "softmax" else expit(objective.logits(theta))
+    p = HEADS["softmax"].probabilities(objective.logits(theta)) if link == "softmax" else expit(objective.logits(theta))
     h = p * (1 - p) * objective.example_weights[:, None]
     found = objective.curvature_bound(theta)
     np.testing.assert_allclose(found.weights, h.T @ features_of(objective) + objective.l2, atol=1e-12)

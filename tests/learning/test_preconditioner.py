@@ -7,7 +7,7 @@ from scipy.special import expit
 from lcml.backend import Backend, NumpyBackend
 from lcml.circuits import vtree as vtrees
 from lcml.learning.objective import Objective
-from lcml.learning.parameters import Layout, Parameters
+from lcml.learning.parameters import Parameters, Parametrisation
 from lcml.learning.preconditioner import Preconditioner, _draw
 from lcml.learning.solver import SolverSettings, minimise
 from lcml.passes.feature_store import FeatureStore
@@ -23,9 +23,9 @@ def problem(n: int, l2: float, lifted: bool = False, backend: Backend = NUMPY, n
     generator = np.random.default_rng(n)
     parts = [independent(CIRCUIT) if lifted else whole(CIRCUIT)]
     store = FeatureStore(parts, examples(6, n, seed=7), backend, precision="float64")
-    layout = Layout.lifted(parts, literals=True) if lifted else None
+    parametrisation = Parametrisation.overcomplete(parts, literals=True) if lifted else None
     labels, weights = generator.integers(0, n_classes, n), generator.random(n) + 0.1
-    return Objective(store, labels, n_classes, l2=l2, example_weights=weights, layout=layout)
+    return Objective(store, labels, n_classes, l2=l2, example_weights=weights, parametrisation=parametrisation)
 
 
 def somewhere(objective: Objective, seed: int = 1) -> Parameters:
@@ -37,7 +37,9 @@ def in_full(objective: Objective, at: Parameters, k: int) -> tuple[np.ndarray, n
     """The Hessian of weight set k by weights and bias, and the matrix of the change of variables."""
     store = objective.features
     features = np.concatenate(list(store.map(lambda _, chunk: chunk.values().T)))[:, store.rows]
-    columns = np.column_stack([objective.layout.raise_(features, np.ones(len(features))), np.ones(len(features))])
+    columns = np.column_stack(
+        [objective.parametrisation.adjoint(features, np.ones(len(features))), np.ones(len(features))]
+    )
     p = expit(objective.logits(at)[:, k])
     hessian = columns.T @ (columns * (p * (1 - p) * objective.example_weights)[:, None])
     hessian[np.arange(len(hessian) - 1), np.arange(len(hessian) - 1)] += objective.l2
@@ -84,19 +86,19 @@ def test_the_largest_curvature_of_a_sample_of_all_is_evened_out() -> None:
     np.testing.assert_allclose(found[-8:-2], expected[-8:-2], rtol=1e-9, atol=1e-12)
 
 
-def test_examples_are_drawn_as_often_as_their_curvature_says() -> None:
+def test_examples_are_drawn_as_often_as_their_curvature_and_weight_say() -> None:
     """Systematic sampling: the count of each differs from what is expected by less than one."""
-    size = np.random.default_rng(0).exponential(size=50) ** 3
-    chosen, weight = _draw(size, 30)
-    expected = 30 * (0.1 / 50 + 0.9 * size / size.sum())
+    size, often = np.random.default_rng(0).exponential(size=50) ** 3, np.arange(50.0)
+    chosen, weight = _draw(size, often, 30)
+    expected = 30 * (0.1 * often / often.sum() + 0.9 * size / size.sum())
     count = np.zeros(50)
     count[chosen] = weight * expected[chosen]
     np.testing.assert_allclose(count, np.round(count), atol=1e-9)
     assert count.sum() == pytest.approx(30)
     assert np.all(np.abs(count - expected) < 1)
     assert count.max() > 2
-    np.testing.assert_array_equal(_draw(size, 50), [np.arange(50), np.ones(50)])
-    np.testing.assert_allclose(_draw(np.zeros(50), 10)[1], 5)
+    np.testing.assert_array_equal(_draw(size, often, 50), [np.arange(50), np.ones(50)])
+    np.testing.assert_allclose(_draw(np.zeros(50), np.ones(50), 10)[1], 5)
 
 
 def test_no_direction_follows_a_single_example() -> None:

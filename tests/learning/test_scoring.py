@@ -13,7 +13,7 @@ from lcml.circuits.parts import Part
 from lcml.circuits.views import WindowView, window_vtree
 from lcml.learning.objective import Objective
 from lcml.learning.pairs import free_pairs
-from lcml.learning.scoring import Candidates, Criterion, _Race, race_splits, score_splits
+from lcml.learning.scoring import Candidates, Criterion, _SplitScorer, race_splits, score_splits
 from lcml.learning.selection import apply_within, choose_splits
 from lcml.learning.solver import SolverSettings, minimise
 from lcml.passes.feature_store import FeatureStore
@@ -290,7 +290,7 @@ def test_only_free_pairs_of_elements_with_flow_are_scored(name: str) -> None:
     means = np.mean([flow[:, a:b].mean(axis=1).sum(axis=0) for a, b in pairwise(part.view.cell_start.tolist())], axis=0)
     free = {(e, v) for e in range(circuit.n_elements) for v in free_variables(circuit, e)}
     assert set(zip(*free_pairs(circuit).tolist(), strict=True)) == free
-    race = _Race(objective, objective.zeros(), "gain", support, None)
+    race = _SplitScorer(objective, objective.zeros(), "gain", support, None)
     (pairs,) = race.every_pair(race.chunks)
     kept = {pair for pair in free if means[pair[0]] >= 2 * support}
     assert set(zip(*pairs.tolist(), strict=True)) == kept

@@ -11,10 +11,10 @@ from lcml.circuits.splits import Split
 from lcml.circuits.views import IdentityView, WindowView
 from lcml.errors import FormatError, OutputError
 from lcml.formats.container import read_container, write_container
-from lcml.learning.learner import Best, FitState
 from lcml.learning.parameters import Parameters
 from lcml.learning.selection import ChosenSplit
 from lcml.learning.settings import LearnSettings
+from lcml.learning.state import Best, FitState
 from lcml.model.metrics import Quality
 from lcml.runs.checkpoint import CHECKPOINT_KIND, CHECKPOINT_VERSION, Checkpoint, load_checkpoint, save_checkpoint
 from lcml.runs.config import TrainConfig

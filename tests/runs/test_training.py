@@ -11,8 +11,8 @@ from lcml.circuits import vtree
 from lcml.data import load_splits
 from lcml.errors import DataError, LcmlError, OutputError, SettingsError
 from lcml.formats import load_model
-from lcml.learning.learner import EncodedSet
 from lcml.learning.settings import LearnSettings
+from lcml.learning.state import EncodedSet
 from lcml.model.model import LogisticCircuit
 from lcml.runs.checkpoint import load_checkpoint
 from lcml.runs.config import TrainConfig
@@ -317,7 +317,7 @@ def test_what_cannot_work_is_refused_before_anything_is_written(
         ({"divisor": 255.0}, "divisor: belongs to the encoder divide"),
         ({"encoder": "divide"}, "divisor: belongs to the encoder divide"),
         ({"vtree": "balanced", "vtree_offset": [1, 1]}, "vtree_offset belongs to the vtree grid"),
-        ({"vtree_offset": [-1, 0]}, "vtree_offset: expected rows and columns of at least 0"),
+        ({"vtree_offset": [-1, 0]}, "vtree_offset: expected a list of 2, each a whole number of at least 0"),
         ({"no_tracking": True, "experiment": "a"}, "no_tracking and experiment contradict each other"),
         ({"growth": -1.0}, "growth: expected a finite number of at least"),
     ],

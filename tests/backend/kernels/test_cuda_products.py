@@ -15,10 +15,11 @@ from lcml.circuits.parts import initial_part
 from lcml.circuits.splits import Split
 from lcml.circuits.views import EveryPosition, IdentityView, View, WindowView, window_vtree
 from lcml.circuits.vtree import Vtree
-from lcml.learning.learner import EncodedSet, Learner
+from lcml.learning.learner import Learner
 from lcml.learning.pairs import free_pairs
 from lcml.learning.selection import apply_to_parts
 from lcml.learning.settings import LearnSettings
+from lcml.learning.state import EncodedSet
 from lcml.passes.feature_map import LEVELS, FeatureMap
 from lcml.passes.feature_store import FeatureStore
 from lcml.passes.products import compile_products

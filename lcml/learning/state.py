@@ -1,0 +1,73 @@
+"""What goes into learning, what it reports, and the state that a checkpoint holds."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lcml.circuits.splits import Split
+from lcml.inputs.rows import Matrix
+from lcml.learning.parameters import Parameters
+from lcml.learning.selection import ChosenSplit
+from lcml.model.metrics import Quality
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedSet:
+    """Examples ready for a circuit: values (n_examples, n_variables) in [0, 1], an array or what gives one when sliced;
+    labels (n_examples,) class codes; weights (n_examples,) of 0 or more, None for ones."""
+
+    values: Matrix
+    labels: NDArray[np.int64]
+    weights: NDArray[np.floating] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class RoundReport:
+    """What a round, or a step of the final path of penalties, did and reached.
+
+    seconds: by phase (score, split, features, fit, evaluate); train_loss: with the penalty; l2: the penalty used;
+    improved: whether this is the best so far on the validation set.
+    """
+
+    phase: str
+    round: int
+    n_elements: int
+    n_or_gates: int
+    n_parameters: int
+    l2: float
+    train_loss: float
+    train_accuracy: float
+    valid: Quality
+    n_iterations: int
+    converged: bool
+    improved: bool
+    splits: tuple[ChosenSplit, ...]
+    seconds: Mapping[str, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Best:
+    """The best weights so far: after how many rounds of splits, with which penalty, and what they reached."""
+
+    round: int
+    l2: float
+    parameters: Parameters
+    train_accuracy: float
+    valid: Quality
+
+
+@dataclass(frozen=True, eq=False)
+class FitState:
+    """All that learning needs to go on: the splits of every round so far, the weights, and the best weights."""
+
+    history: tuple[tuple[Split, ...], ...]
+    parameters: Parameters
+    best: Best
+    stale_rounds: int
+    seconds: float
+
+    @property
+    def round(self) -> int:
+        return len(self.history)

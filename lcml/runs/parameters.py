@@ -1,0 +1,100 @@
+"""The arguments of the classifier, and an `__init__` that takes them."""
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from functools import update_wrapper
+from typing import Any, Concatenate, ParamSpec, TypeAlias
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from lcml.backend import BackendName
+from lcml.circuits.vtree import Vtree
+from lcml.errors import SettingsError
+from lcml.inputs.encoders import EncoderKind
+from lcml.learning.fields import about, expected, same_setting, setting
+from lcml.learning.settings import LearnSettings
+from lcml.runs.config import TrainConfig, VtreeKind
+
+RandomState: TypeAlias = int | np.random.RandomState | np.random.Generator | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parameters(LearnSettings):
+    """The arguments of the classifier: the settings of learning, and those of a training run that concern an array."""
+
+    encoder: EncoderKind = same_setting(TrainConfig, "encoder")
+    divisor: float | None = same_setting(TrainConfig, "divisor")
+    vtree: VtreeKind | Vtree = same_setting(TrainConfig, "vtree")
+    image_shape: tuple[int, ...] | None = setting(
+        None,
+        "(rows, columns), or (channels, rows, columns), where the features are the pixels of an image, row by row, or "
+        "with one row a sequence.",
+        least=1,
+    )
+    channels: Sequence[str] = same_setting(TrainConfig, "channels")
+    augment: str | None = same_setting(TrainConfig, "augment")
+    view: Sequence[str] = same_setting(TrainConfig, "view")
+    valid_fraction: float = setting(
+        TrainConfig.valid_fraction,
+        "Share of each class set aside to choose the model by; 0: the training examples choose.",
+        least=0,
+        below=1,
+    )
+    backend: BackendName = same_setting(TrainConfig, "backend")
+    random_state: RandomState = setting(
+        LearnSettings.seed,
+        "The same whole number gives the same model; None, or a generator, another each time.",
+        least=0,
+    )
+    seed: RandomState = setting(LearnSettings.seed, "Another name for random_state.", least=0)  # type: ignore[assignment]
+    verbose: int = setting(0, "Whether a line per round is printed.", least=0)
+
+    def learning(self) -> LearnSettings:
+        """The settings of learning, with a seed drawn where random_state is no number. Raises SettingsError where both
+        its names are given, and differ."""
+        states = [self.random_state, self.seed]
+        given = [state for state in states if state is None or state != LearnSettings.seed]
+        if len(given) == 2 and self.random_state is not self.seed and self.random_state != self.seed:
+            raise SettingsError(f"random_state and seed are one setting, found {states[0]} and {states[1]}; give one")
+        values = {part.name: getattr(self, part.name) for part in fields(LearnSettings)}
+        return LearnSettings(**values | {"seed": _drawn(given[0] if given else LearnSettings.seed)})
+
+
+def _drawn(state: RandomState) -> int:
+    if isinstance(state, int):
+        return state
+    if isinstance(state, np.random.Generator):
+        return int(state.integers(_MOST_DRAWN))
+    return int(check_random_state(state).randint(_MOST_DRAWN))
+
+
+_MOST_DRAWN = 2**31 - 1
+
+P = ParamSpec("P")
+
+
+def takes(record: Callable[P, object]) -> Callable[[Callable[..., None]], Callable[Concatenate[Any, P], None]]:
+    """The `__init__` that takes the fields of a record, as scikit-learn wants it: it keeps them as they are."""
+    signature = inspect.signature(record)
+
+    def decorate(named: Callable[..., None]) -> Callable[Concatenate[Any, P], None]:
+        def init(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> None:
+            bound = signature.bind(*args, **kwargs)
+            bound.apply_defaults()
+            vars(self).update(bound.arguments)
+
+        shown = inspect.signature(named).parameters["self"], *signature.parameters.values()
+        init.__signature__ = inspect.Signature(shown, return_annotation=None)  # type: ignore[attr-defined]
+        return update_wrapper(init, named, assigned=("__module__", "__name__", "__qualname__"), updated=())
+
+    return decorate
+
+
+def described(record: type) -> str:
+    """The fields of a record as the section of a docstring, in numpydoc's form, for one indented by four."""
+    lines = ["Parameters", "----------"]
+    for part in fields(record):
+        lines += [f"{part.name} : {expected(part)}, default {part.default!r}", f"    {about(part).help}"]
+    return "".join(f"    {line}\n" for line in lines)
