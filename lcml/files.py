@@ -2,10 +2,10 @@
 
 import contextlib
 import os
-import tempfile
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO
 
 from lcml.errors import OutputError
 
@@ -24,18 +24,18 @@ def atomic_writer(path: str | Path) -> Iterator[BinaryIO]:
     place = Path(os.path.realpath(path))
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=place.parent, prefix=f".{place.name}.", delete=False) as file:
+        temporary = place.with_name(f".{place.name}.{secrets.token_hex(4)}")
+        with open(temporary, "x+b") as file:  # created with mode 0o666 less the umask, as any other file is
             try:
-                os.chmod(file.name, 0o666 & ~_umask())
-                yield cast(BinaryIO, file)
+                yield file
                 file.flush()
                 os.fsync(file.fileno())
             except BaseException:
                 with contextlib.suppress(OSError):  # closing writes what is buffered: on a full disk that fails again
                     file.close()
-                os.unlink(file.name)
+                os.unlink(temporary)
                 raise
-        os.replace(file.name, place)
+        os.replace(temporary, place)
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror or error}; choose another place or free it") from error
 
@@ -44,9 +44,3 @@ def write_atomically(path: str | Path, content: bytes | str) -> None:
     """Write `content` (text as UTF-8) to `path` through `atomic_writer`."""
     with atomic_writer(path) as file:
         file.write(content.encode() if isinstance(content, str) else content)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

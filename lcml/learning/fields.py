@@ -6,6 +6,7 @@ The command line, its TOML files, the estimator and docs/settings.md are all rea
 import math
 import types
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import Field, dataclass, field, fields
 from numbers import Integral, Real
 from typing import Any, Literal, TypeAlias, Union, get_args, get_origin
@@ -18,6 +19,7 @@ MOST_WHOLE = 2**63 - 1
 """The largest whole number of any setting: what arrays and files hold."""
 
 AnyField: TypeAlias = Field[Any]
+_UNFIT = TypeError, ValueError, OverflowError
 _NAMES = {int: "a whole number", float: "a finite number", str: "text", bool: "true or false"}
 
 
@@ -72,7 +74,7 @@ def checked(part: AnyField, value: Any) -> Any:
     """
     try:
         return _converted(value, part.type, about(part))
-    except (TypeError, ValueError, OverflowError):
+    except _UNFIT:
         large = " that fits 64 bits" if isinstance(value, int) and abs(value) > MOST_WHOLE else ""
         raise SettingsError(f"{part.name}: expected {expected(part)}{large}, found {shown(value)}") from None
 
@@ -100,18 +102,15 @@ def is_list(hint: Any) -> bool:
 
 
 def _converted(value: Any, hint: Any, said: About) -> Any:
-    """`checked`, with a TypeError, ValueError or OverflowError for what does not fit."""
-    options = list(alternatives(hint))
-    if len(options) > 1 or options[0] is not hint:
-        if value is None and type(None) in get_args(hint):
-            return None
-        for option in options[:-1]:
-            try:
-                return _converted(value, option, said)
-            except (TypeError, ValueError, OverflowError):
-                pass
-        return _converted(value, options[-1], said)
+    """`checked`, with one of `_UNFIT` for what does not fit."""
     args = get_args(hint)
+    if value is None and types.NoneType in args:
+        return None
+    if (options := list(alternatives(hint))) != [hint]:
+        for option in options:
+            with suppress(*_UNFIT):
+                return _converted(value, option, said)
+        _refuse()
     if get_origin(hint) is Literal:
         return args[args.index(value)] if isinstance(value, str) else _refuse()
     if is_list(hint) or get_origin(hint) is tuple:
@@ -135,8 +134,7 @@ def _refuse() -> Any:
 
 def _in_words(hint: Any, said: About) -> str:
     args = get_args(hint)
-    options = list(alternatives(hint))
-    if len(options) > 1 or options[0] is not hint:
+    if (options := list(alternatives(hint))) != [hint]:
         return " or ".join(_in_words(option, said) for option in options)
     if get_origin(hint) is Literal:
         return "one of " + ", ".join(args)

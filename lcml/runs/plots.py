@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from lcml.errors import DataError, MissingDependencyError
 
@@ -56,14 +56,6 @@ def confusion_matrix(counts: ArrayLike, classes: Sequence[int | str]) -> bytes:
 def accuracy_by_size(panels: Mapping[str, Sequence[Point]]) -> bytes:
     """Accuracy against the number of parameters (logarithmic), one picture per title; quoted points are hollow."""
     return _png(size_figure(panels))
-
-
-def confusion_counts(labels: ArrayLike, predicted: ArrayLike, n_classes: int) -> NDArray[np.int64]:
-    """counts[i, j] = number of examples of class code i that were predicted as j, both (n,) in 0..n_classes-1."""
-    labels, predicted = np.asarray(labels, np.int64), np.asarray(predicted, np.int64)
-    counts = np.zeros((n_classes, n_classes), np.int64)
-    np.add.at(counts, (labels, predicted), 1)
-    return counts
 
 
 def curves_figure(rounds: Sequence[Round]) -> Any:

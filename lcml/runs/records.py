@@ -3,16 +3,14 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from lcml.data import DataSplits
 from lcml.learning.selection import ChosenSplit
 from lcml.learning.state import RoundReport
 from lcml.runs.config import TrainConfig
 from lcml.tracking import DatasetRecord
-
-if TYPE_CHECKING:
-    from lcml.runs.preparation import Prepared
 
 CHECKPOINT_TAG = "lcml.checkpoint"
 """The tag of a run that says where its checkpoint is."""
@@ -111,13 +109,13 @@ def run_params(config: TrainConfig) -> dict[str, Any]:
     return {name: value for name, value in config.settings().items() if value not in (None, [])}
 
 
-def run_tags(prepared: "Prepared") -> dict[str, str]:
-    """The tags of a run."""
+def run_tags(checkpoint: Path, data: str, backend: str, device: str) -> dict[str, str]:
+    """The tags of a run: where its checkpoint is, the name of its data, and where it computes."""
     return {
-        CHECKPOINT_TAG: str(prepared.checkpoint_path.resolve()),
-        "lcml.data": prepared.splits.name,
-        "lcml.backend": prepared.backend.name,
-        "lcml.device": prepared.backend.device,
+        CHECKPOINT_TAG: str(checkpoint.resolve()),
+        "lcml.data": data,
+        "lcml.backend": backend,
+        "lcml.device": device,
     }
 
 

@@ -99,12 +99,13 @@ class _Run:
 
     def start(self) -> None:
         """Open the run in the tracking store, the same one again after a resume."""
-        checkpoint = self.prepared.checkpoint
+        prepared, checkpoint = self.prepared, self.prepared.checkpoint
+        backend = prepared.backend
         self.tracker.start(
             checkpoint.run_name,
-            run_params(self.prepared.config),
-            run_tags(self.prepared),
-            dataset_record(self.prepared.splits),
+            run_params(prepared.config),
+            run_tags(prepared.checkpoint_path, prepared.splits.name, backend.name, backend.device),
+            dataset_record(prepared.splits),
             run_id=checkpoint.run_id,
         )
 

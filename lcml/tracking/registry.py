@@ -16,9 +16,10 @@ from typing import Any
 from numpy.typing import NDArray
 
 from lcml.errors import TrackingError
+from lcml.tracking.address import shown
 from lcml.tracking.records import DEFAULT_URI
 from lcml.tracking.runs import open_store
-from lcml.tracking.store import Store, shown, translated
+from lcml.tracking.store import Store, translated
 
 MODEL_FILE = "model.onnx"
 EXPLANATION_FILE = "model.explain.json"

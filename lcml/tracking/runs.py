@@ -10,25 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from lcml.errors import TrackingError
-from lcml.tracking.records import (
-    DEFAULT_EXPERIMENT,
-    DEFAULT_URI,
-    Finish,
-    RunSummary,
-    check_artifact_name,
-    finite_or_inf,
-)
-from lcml.tracking.store import (
-    HOST_TAG,
-    KEY_TAG,
-    PID_TAG,
-    Store,
-    check_uri,
-    import_mlflow,
-    shown,
-    sqlite_path,
-    translated,
-)
+from lcml.tracking.address import check_uri, shown, sqlite_path
+from lcml.tracking.database import is_present, require_whole
+from lcml.tracking.records import DEFAULT_EXPERIMENT, DEFAULT_URI, RunSummary, check_artifact_name, finite_or_inf
+from lcml.tracking.store import HOST_TAG, KEY_TAG, PID_TAG, Store, import_mlflow, translated
 
 _RUNS_PER_PAGE = 500
 _CHART = "?compareRunsMode=CHART&workflowType=machine_learning"  # the pages open in another mode without it
@@ -87,7 +72,7 @@ def close_stale_runs(uri: str = DEFAULT_URI, experiment: str | None = DEFAULT_EX
         store = open_store(uri)
         stale = [run for run in _search(store, uri, experiment, "attributes.status = 'RUNNING'") if _is_dead(run)]
         for run in stale:
-            store.close_run(run.run_id, Finish(int(datetime.now(UTC).timestamp() * 1000), "KILLED"))
+            store.client.set_terminated(run.run_id, "KILLED")
         return stale
 
 
@@ -103,9 +88,10 @@ def open_store(uri: str) -> Store:
     """The store at `uri`, which must be there; TrackingError where it is not."""
     check_uri(uri)
     path = sqlite_path(uri)
-    if path is not None and not path.exists():
+    if path is not None and not is_present(path):
         raise TrackingError(f"{path} does not exist: no run has been recorded there; train first, or name another")
     import_mlflow(uri)
+    require_whole(uri)
     with translated(uri):
         return Store(uri)
 

@@ -1,13 +1,13 @@
-"""The spool: what could not be sent to a tracking server, kept in files until `replay` sends it.
+"""The spool: the journal of a run, every event in a file before it is sent, deleted when all has been.
 
-One run is KEY.jsonl and, beside it, the directory KEY with the artifacts' content. Each line is a JSON object, flushed
-when written, whose `type` says what it is; times are milliseconds since 1970; NaN and the infinities are the strings
-"nan", "inf" and "-inf":
+One run is KEY.jsonl and, beside it, the directory KEY with the artifacts' content. Each line is a JSON object, handed
+to the system by one write, whose `type` says what it is; times are milliseconds since 1970; NaN and the infinities are
+the strings "nan", "inf" and "-inf":
 
-    {"type": "run", "format": 1, "uri": ..., "key": ..., "name": ..., "experiment": ..., "artifact_location": ...,
-     "params": {...}, "tags": {...}, "dataset": {...}, "time": ..., "run_id": null where the run was never created}
+    {"type": "run", "format": 2, "uri": ..., "key": ..., "name": ..., "experiment": ..., "artifact_location": ...,
+     "params": {...}, "tags": {...}, "dataset": {...}, "time": ..., "run_id": null where the run is new}
     {"type": "metrics", "time": ..., "step": ..., "values": {name: number}}
-    {"type": "artifact", "name": "plots/curve.png", "file": "0.curve.png"}
+    {"type": "artifact", "name": "plots/curve.png", "file": "0/curve.png"}
     {"type": "finish", "time": ..., "status": "FINISHED"}
 
 The first line is the run. A last line without its newline was cut off when its writer died, and is ignored. The writer
@@ -15,10 +15,11 @@ holds a lock on the file.
 """
 
 import contextlib
+import errno
 import json
 import math
-import shutil
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, get_args
@@ -27,7 +28,7 @@ from lcml.errors import FormatError, OutputError, TrackingError
 from lcml.tracking.lock import try_lock
 from lcml.tracking.records import Artifact, DatasetRecord, Event, Finish, Metrics, RunStart, Status, check_artifact_name
 
-FORMAT = 1
+FORMAT = 2
 
 
 class SpoolWriter:
@@ -36,39 +37,44 @@ class SpoolWriter:
     def __init__(self, directory: Path, start: RunStart, uri: str) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.path = directory / f"{start.key}.jsonl"
-        self._files = directory / start.key
-        self._file = self.path.open("ab")
+        self._file = self.path.open("ab", buffering=0)
         if not try_lock(self._file) or self._file.tell():
             self._file.close()
             raise OutputError(f"{self.path} is the spool of another run; remove it or choose another directory")
-        self._n_artifacts = 0
+        self._files: list[Path] = []
         self._line({"type": "run", "format": FORMAT, "uri": uri, **asdict(start)})
 
-    def write(self, event: Metrics | Artifact | Finish) -> None:
-        """Append one event; an artifact's content is copied."""
+    def write(self, event: Metrics | Artifact | Finish) -> Event:
+        """Append one event; the event as it is kept: an artifact's content lies beside the spool."""
         match event:
             case Metrics(time, step, values):
                 numbers = {name: value if math.isfinite(value) else str(value) for name, value in values.items()}
                 self._line({"type": "metrics", "time": time, "step": step, "values": numbers})
-            case Artifact(name, content):
-                self._files.mkdir(exist_ok=True)
-                file = self._files / f"{self._n_artifacts}.{PurePosixPath(name).name}"
-                self._n_artifacts += 1
-                if isinstance(content, bytes):
-                    file.write_bytes(content)
-                else:
-                    shutil.copyfile(content, file)
-                self._line({"type": "artifact", "name": name, "file": file.name})
+            case Artifact(name, bytes(content)):
+                file = self.path.with_suffix("") / str(len(self._files)) / PurePosixPath(name).name
+                self._files.append(file)
+                file.parent.mkdir(parents=True)
+                file.write_bytes(content)
+                self._line({"type": "artifact", "name": name, "file": f"{file.parent.name}/{file.name}"})
+                return Artifact(name, file)
             case Finish(time, status):
                 self._line({"type": "finish", "time": time, "status": status})
+        return event
 
     def close(self) -> None:
         """Free the file's lock."""
         self._file.close()
 
+    def remove(self) -> None:
+        """Delete the file and the artifacts beside it."""
+        _remove(self.path, self._files)
+
     def _line(self, fields: Mapping[str, object]) -> None:
-        self._file.write(json.dumps(fields, allow_nan=False).encode() + b"\n")
-        self._file.flush()
+        line, end = json.dumps(fields, allow_nan=False).encode() + b"\n", self._file.tell()
+        written = self._file.write(line)
+        if written != len(line):  # a full disk takes a part: half a line would spoil the next one
+            self._file.truncate(end)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 @dataclass(frozen=True)
@@ -83,10 +89,7 @@ class Spool:
     @staticmethod
     def read(path: Path) -> "Spool":
         """Read `path`. FormatError names the line that is no part of a spool."""
-        try:
-            lines = path.read_bytes().split(b"\n")[:-1]
-        except OSError as error:
-            raise TrackingError(f"cannot read the spool {path}: {error.strerror}; give the path of a .jsonl") from error
+        lines = path.read_bytes().split(b"\n")[:-1]
         uri, start, events = "", None, []
         for number, line in enumerate(lines, start=1):
             try:
@@ -106,12 +109,21 @@ class Spool:
 
     def remove(self) -> None:
         """Delete the file and the artifacts that it lists, and nothing else."""
-        for event in self.events:
-            if isinstance(event, Artifact) and isinstance(event.content, Path):
-                event.content.unlink(missing_ok=True)
-        with contextlib.suppress(OSError):  # there was none, or something else lies in it
-            self.path.with_suffix("").rmdir()
-        self.path.unlink(missing_ok=True)
+        _remove(self.path, [event.content for event in self.events if isinstance(event, Artifact)])
+
+
+def _remove(path: Path, files: Sequence[bytes | Path]) -> None:
+    for file in files:
+        if isinstance(file, Path):
+            file.unlink(missing_ok=True)
+            _remove_empty(file.parent)
+    _remove_empty(path.with_suffix(""))
+    path.unlink(missing_ok=True)
+
+
+def _remove_empty(directory: Path) -> None:
+    with contextlib.suppress(OSError):  # there was none, or something else lies in it
+        directory.rmdir()
 
 
 def _event(fields: dict[str, Any], files: Path) -> Event:

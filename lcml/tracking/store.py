@@ -8,19 +8,16 @@ import getpass
 import json
 import logging
 import os
-import re
-import shutil
 import socket
 import tempfile
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
-from urllib.request import getproxies
 
-from lcml.errors import LcmlError, MissingDependencyError, OutputError, TrackingError
-from lcml.tracking.lock import locked
+from lcml.errors import LcmlError, MissingDependencyError, TrackingError
+from lcml.tracking.address import require_reachable, shown, sqlite_path
+from lcml.tracking.database import alone
 from lcml.tracking.records import (
     MAX_DIGEST,
     MAX_PARAM,
@@ -36,17 +33,13 @@ from lcml.tracking.records import (
 KEY_TAG = "lcml.key"
 PID_TAG = "lcml.pid"
 HOST_TAG = "lcml.host"
+OPENED_TAG = "lcml.opened"  # when it was opened last: what an earlier process left behind changes no later status
 CHANGED_TAG = "lcml.changed."  # + parameter: its value in a resumed run, where it differs from the first
 
-LOCK_SECONDS = 120.0
 METRICS_PER_CALL = 1000  # MLflow's limits of one log_batch
 PARAMS_PER_CALL = 100
-_PROBE_SECONDS = 1.0
 _MESSAGE_LENGTH = 300
 
-_SQLITE = re.compile(r"sqlite(?:\+\w+)?:///([^?%]+)")  # versions of SQLAlchemy read % in different ways
-_SCHEMES = ("http", "https", "sqlite", "postgresql", "mysql", "mssql", "databricks")
-_SQLITE_MAGIC = b"SQLite format 3\0"
 _QUIET = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "DO_NOT_TRACK": "true",
@@ -56,62 +49,14 @@ _QUIET = {
 _UNLESS_SET = {  # MLflow's own defaults let one call to a dead server block for four minutes
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "5",
-    "MLFLOW_LOGGING_LEVEL": "ERROR",
+    "MLFLOW_LOGGING_LEVEL": "CRITICAL",
 }
-
-
-def sqlite_path(uri: str) -> Path | None:
-    """The database file of a sqlite address, None for any other address."""
-    match = _SQLITE.fullmatch(uri)
-    return Path(match[1]) if match else None
-
-
-def shown(uri: str) -> str:
-    """`uri` without user and password."""
-    parts = urlsplit(uri)
-    if "@" not in parts.netloc:
-        return uri
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
-
-
-def check_uri(uri: str) -> None:
-    """TrackingError for an address that MLflow cannot record runs in."""
-    scheme = urlsplit(uri).scheme
-    is_sqlite = scheme.startswith("sqlite")
-    if scheme.partition("+")[0] not in _SCHEMES or (is_sqlite and sqlite_path(uri) is None):
-        raise TrackingError(
-            f"tracking address {shown(uri)!r}: expected sqlite:///PATH.db (without ? and %) or the http(s):// address "
-            "of an MLflow server"
-        )
-
-
-def prepare(uri: str) -> None:
-    """Make the directory of a sqlite database; OutputError or TrackingError where it cannot be one."""
-    check_uri(uri)
-    path = sqlite_path(uri)
-    if path is None:
-        return
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        head = _head(path)
-    except OSError as error:
-        raise OutputError(f"cannot write {path}: {error.strerror}; give another --tracking-uri") from error
-    if head and head != _SQLITE_MAGIC:
-        raise TrackingError(f"{path} is not a sqlite database; give another --tracking-uri or move the file away")
-    if not os.access(path if head else path.parent, os.W_OK):
-        raise OutputError(f"cannot write {path}: permission denied; give another --tracking-uri")
-
-
-def require_reachable(uri: str) -> None:
-    """TrackingError, soon, where the host of an http address takes no connection; other addresses pass."""
-    parts = urlsplit(uri)
-    if parts.scheme not in ("http", "https") or parts.hostname is None or parts.scheme in getproxies():
-        return
-    try:
-        port = parts.port or (443 if parts.scheme == "https" else 80)
-        socket.create_connection((parts.hostname, port), _PROBE_SECONDS).close()
-    except OSError as error:
-        raise TrackingError(f"no connection to {shown(uri)}: {error.strerror or error}") from error
+_LOG_LEVELS = {  # what fails is raised as well, and said by us in a sentence
+    "mlflow": logging.CRITICAL,
+    "sqlalchemy.pool": logging.CRITICAL,
+    "alembic": logging.ERROR,
+    "urllib3.connectionpool": logging.ERROR,
+}
 
 
 def import_mlflow(uri: str) -> None:
@@ -119,15 +64,15 @@ def import_mlflow(uri: str) -> None:
     os.environ.update(_QUIET)
     for name, value in _UNLESS_SET.items():
         os.environ.setdefault(name, value)
-    for package in ("mlflow", "sqlalchemy", "alembic", "pydantic", "google"):
-        warnings.filterwarnings("ignore", module=rf"{package}(\..*)?$")
-    for logger in ("mlflow", "alembic", "urllib3.connectionpool"):
-        logging.getLogger(logger).setLevel(logging.ERROR)
+    for logger, level in _LOG_LEVELS.items():
+        logging.getLogger(logger).setLevel(level)
     try:
-        import mlflow.tracking.client
+        with warnings.catch_warnings():  # while it is imported, of its own use of others
+            warnings.simplefilter("ignore")
+            import mlflow.tracking.client
 
-        if not uri.startswith("http"):
-            import mlflow.store.tracking.sqlalchemy_store  # noqa: F401  here, not in two threads at once
+            if not uri.startswith("http"):
+                import mlflow.store.tracking.sqlalchemy_store  # noqa: F401  here, not in two threads at once
     except ImportError as error:
         raise MissingDependencyError("mlflow", "tracking", "tracking (--no-tracking does without it)") from error
 
@@ -158,45 +103,63 @@ class Store:
         require_reachable(uri)
         self.uri = uri
         self.experiment: str | None = None  # the id of the last run's experiment
-        with self._alone():
+        with alone(self.uri):
             self.client: Any = MlflowClient(tracking_uri=uri, registry_uri=uri)
 
     def experiment_id(self, name: str, artifact_location: str | None) -> str:
-        """The experiment of that name, created where there is none."""
+        """The experiment of that name, or else of that id; created where there is none, unless `name` is a number."""
         from mlflow.exceptions import MlflowException
 
-        with self._alone():
-            found = self.client.get_experiment_by_name(name)
+        with alone(self.uri):
+            found = self.find_experiment(name)
             if found is None:
+                if name.isdecimal():
+                    raise TrackingError(f"{shown(self.uri)} has no experiment {name}; give its name, or the id of one")
                 try:
                     return str(self.client.create_experiment(name, artifact_location or self._artifacts()))
                 except MlflowException as error:  # another process was quicker
-                    found = self.client.get_experiment_by_name(name)
+                    found = self.find_experiment(name)
                     if found is None:
                         raise error
         if found.lifecycle_stage == "deleted":
             raise TrackingError(f"experiment {name!r} is deleted; run `mlflow experiments restore` or name another")
         return str(found.experiment_id)
 
-    def open_run(self, start: RunStart, *, replayed: bool = False) -> str:
-        """Create the run, or find it again (by id; in a replay also by key); its id.
+    def find_experiment(self, name: str) -> Any:
+        """The experiment of that name or else of that id, None where there is none."""
+        from mlflow.exceptions import MlflowException
 
-        A run found is set to RUNNING unless `replayed`. Parameters it has with another value stay, and the new value
-        becomes the tag lcml.changed.NAME.
+        found = self.client.get_experiment_by_name(name)
+        if found is not None or not name.isdecimal():
+            return found
+        try:
+            return self.client.get_experiment(name)
+        except MlflowException as error:
+            if error.error_code != "RESOURCE_DOES_NOT_EXIST":
+                raise
+            return None
+
+    def open_run(self, start: RunStart, *, live: bool) -> str:
+        """Create the run, or find it again (by id, else by key); its id.
+
+        A run found is set to RUNNING if it is `live`, and gets the tags of `start` unless it was opened again since.
+        Parameters it has with another value stay, and the new value becomes the tag lcml.changed.NAME.
         """
         from mlflow.entities import DatasetInput, InputTag, Param, RunTag
         from mlflow.entities.dataset import Dataset
 
         experiment = self.experiment = self.experiment_id(start.experiment, start.artifact_location)
         tags = {clean_name(name): cut(value, MAX_TAG) for name, value in start.tags.items()}
-        tags[KEY_TAG] = start.key
-        run = self._find(start, experiment, replayed)
+        tags |= {KEY_TAG: start.key, OPENED_TAG: str(start.time)}
+        run = self._find(start, experiment)
         if run is None:
             run = self.client.create_run(experiment, start_time=start.time, tags=tags, run_name=start.name)
             tags = {}
         else:
             tags[KEY_TAG] = run.data.tags.get(KEY_TAG, start.key)
-            if not replayed:
+            if _opened(run) > start.time:
+                tags = {}
+            elif live:
                 self.client.update_run(run.info.run_id, status="RUNNING")
         run_id = str(run.info.run_id)
 
@@ -232,24 +195,25 @@ class Store:
 
     def send_artifact(self, run_id: str, artifact: Artifact) -> None:
         """Send one file; it takes the place of one of the same name."""
-        name = PurePosixPath(artifact.name)
-        with tempfile.TemporaryDirectory(prefix="lcml-") as directory:
-            file = Path(directory) / name.name
-            if isinstance(artifact.content, bytes):
-                file.write_bytes(artifact.content)
+        name, content = PurePosixPath(artifact.name), artifact.content
+        with contextlib.ExitStack() as stack:
+            if isinstance(content, bytes):
+                file = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lcml-"))) / name.name
+                file.write_bytes(content)
             else:
-                shutil.copyfile(artifact.content, file)
+                file = content
             self.client.log_artifact(run_id, str(file), str(name.parent) if name.parent.name else None)
 
     def status(self, run_id: str) -> str:
         """The status of a run."""
         return str(self.client.get_run(run_id).info.status)
 
-    def close_run(self, run_id: str, finish: Finish) -> None:
-        """Set the run's final status."""
-        self.client.set_terminated(run_id, finish.status, finish.time)
+    def close_run(self, run_id: str, finish: Finish, opened: int) -> None:
+        """Set the final status of the run that was opened at time `opened`, unless it was opened again since."""
+        if _opened(self.client.get_run(run_id)) <= opened:
+            self.client.set_terminated(run_id, finish.status, finish.time)
 
-    def _find(self, start: RunStart, experiment: str, replayed: bool) -> Any:
+    def _find(self, start: RunStart, experiment: str) -> Any:
         from mlflow.exceptions import MlflowException
 
         if start.run_id is not None:
@@ -258,13 +222,7 @@ class Store:
             except MlflowException as error:
                 if error.error_code != "RESOURCE_DOES_NOT_EXIST":
                     raise
-        if start.run_id is None and not replayed:
-            return None
         return next(iter(self.client.search_runs([experiment], f"tags.`{KEY_TAG}` = '{start.key}'")), None)
-
-    def _alone(self) -> contextlib.AbstractContextManager[None]:
-        path = sqlite_path(self.uri)
-        return contextlib.nullcontext() if path is None else locked(path.with_name(f".{path.name}.lock"), LOCK_SECONDS)
 
     def _artifacts(self) -> str | None:
         """mlruns/ beside a sqlite database (the database's own directory if it has that name); else the server's."""
@@ -291,8 +249,5 @@ def process_tags() -> dict[str, str]:
     return tags
 
 
-def _head(path: Path) -> bytes:
-    if not path.exists():
-        return b""
-    with path.open("rb") as file:
-        return file.read(len(_SQLITE_MAGIC))
+def _opened(run: Any) -> int:
+    return int(run.data.tags.get(OPENED_TAG, "0"))

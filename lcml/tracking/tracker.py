@@ -1,16 +1,16 @@
-"""Record a training run without ever stopping or slowing it."""
+"""Record a training run without ever stopping or slowing it: a journal on disk, and a worker that sends from it."""
 
-import itertools
 import logging
 import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Protocol
 
+from lcml.tracking.address import shown, sqlite_path
+from lcml.tracking.database import prepare, require_whole
 from lcml.tracking.records import (
     DEFAULT_EXPERIMENT,
     DEFAULT_URI,
@@ -23,20 +23,12 @@ from lcml.tracking.records import (
     Status,
     check_artifact_name,
 )
-from lcml.tracking.replay import replay_file
+from lcml.tracking.sending import Sender, parcels
 from lcml.tracking.spool import SpoolWriter
-from lcml.tracking.store import (
-    Store,
-    brief,
-    import_mlflow,
-    prepare,
-    process_tags,
-    require_reachable,
-    shown,
-    sqlite_path,
-)
+from lcml.tracking.store import brief, import_mlflow, process_tags
 
 FLUSH_SECONDS = 2.0  # how long a measurement may wait for company
+LONGEST_PAUSE = 60.0  # seconds between two attempts to reach a store that does not answer; they begin at FLUSH_SECONDS
 FINISH_SECONDS = {True: 60.0, False: 10.0}  # is it sqlite -> how long finish() waits for one call to come back
 
 _log = logging.getLogger("lcml.tracking")
@@ -65,51 +57,36 @@ class Tracker(Protocol):
         run_id: str | None = None,
     ) -> None:
         """Open a new run, or the run `run_id` again."""
+        return
 
     def metrics(self, values: Mapping[str, float], step: int) -> None:
         """Record values measured at `step`."""
+        return
 
     def artifact(self, name: str, content: bytes | Path) -> None:
         """Record a file, as it is now, under the relative path `name`."""
+        return
 
     def finish(self, status: Status) -> None:
         """Close the run."""
+        return
 
 
-class NullTracker:
+class NullTracker(Tracker):
     """Records nothing."""
 
     run_id: str | None = None
     uri: str | None = None
 
-    def start(
-        self,
-        run_name: str,
-        params: Mapping[str, object],
-        tags: Mapping[str, str],
-        dataset: DatasetRecord,
-        *,
-        run_id: str | None = None,
-    ) -> None:
-        """Do nothing."""
-
-    def metrics(self, values: Mapping[str, float], step: int) -> None:
-        """Do nothing."""
-
-    def artifact(self, name: str, content: bytes | Path) -> None:
-        """Do nothing."""
-
-    def finish(self, status: Status) -> None:
-        """Do nothing."""
-
 
 class MlflowTracker:
     """Records a run in MLflow from a thread of its own.
 
-    Every method returns at once: `start` after importing MLflow, `finish` after what is waiting is sent or, where the
-    store does not answer, after at most `finish_seconds` without progress. From the first call that fails, everything
-    goes to a spool (lcml.tracking.spool) in `spool_dir`, and `notify` is told once; where only a file could not be
-    sent, only files do. `finish` sends the spool itself if the store is back by then; else `replay` does.
+    Every event is written to the spool (lcml.tracking.spool) in `spool_dir` first, and sent from there. Every method
+    returns at once: `start` after importing MLflow, `finish` when all is sent or, where the store does not answer,
+    after at most `finish_seconds` without progress. What fails is tried again until the run ends; a file that cannot
+    be sent holds up nothing else; `notify` is told once. The spool is deleted when all of it has been sent; what is
+    left of it, also after a kill, `replay` sends.
 
     Raises, in the constructor and `start` only: TrackingError (an address MLflow cannot use, a file that is no
     database), OutputError (an unwritable place), MissingDependencyError.
@@ -138,15 +115,16 @@ class MlflowTracker:
         # All below is shared with the worker; _changed guards what both write. It is re-entrant: a signal handler that
         # calls finish() may interrupt any method.
         self._changed = threading.Condition()
-        self._waiting: deque[Event] = deque()  # not yet sent nor spooled; what is being sent is still in it
-        self._closing = self._done = self._abandoned = self._moved = False
-        self._store: Store | None = None
-        self._start: RunStart | None = None
+        self._waiting: deque[Event] = deque()  # not yet sent; what is being sent is still in it
+        self._later: list[Event] = []  # files that could not be sent
+        self._started = self._closing = self._done = self._abandoned = self._moved = False
+        self._sender = Sender(uri, live=True)
         self._run_id: str | None = None
         self._spool: SpoolWriter | None = None
-        self._failed: set[type[Event]] = set()  # the kinds of event that go to the spool
+        self._failure = ""  # of the store
+        self._unkept: OSError | None = None  # why the spool misses something
+        self._told: set[str] = set()
         self._messages: list[str] = []  # told outside the lock
-        self._losing = False
         self._worker = threading.Thread(target=self._work, name="lcml-tracking", daemon=True)
 
     @property
@@ -162,11 +140,11 @@ class MlflowTracker:
     @property
     def experiment_id(self) -> str | None:
         """The experiment's id, None until the store has given one."""
-        return None if self._store is None else self._store.experiment
+        return None if self._sender.store is None else self._sender.store.experiment
 
     @property
     def spool_path(self) -> Path | None:
-        """The file that holds what could not be sent, None where all was."""
+        """The file that holds the run until all of it is sent, None where there is none."""
         return self._spool.path if self._spool and self._spool.path.exists() else None
 
     def start(
@@ -180,7 +158,8 @@ class MlflowTracker:
     ) -> None:
         """Open a new run, or the run `run_id` again; see the class for what it raises."""
         import_mlflow(self._store_uri)
-        self._start = RunStart(
+        require_whole(self._store_uri)
+        start = RunStart(
             key=self.key,
             name=run_name,
             experiment=self._experiment,
@@ -192,7 +171,12 @@ class MlflowTracker:
             run_id=run_id,
         )
         self._run_id = run_id
-        self._put(self._start)
+        try:
+            self._spool = SpoolWriter(self._spool_dir, start, shown(self._store_uri))
+        except OSError as error:
+            self._unkept = error
+        self._waiting.append(start)
+        self._started = True
         self._worker.start()
 
     def metrics(self, values: Mapping[str, float], step: int) -> None:
@@ -202,16 +186,15 @@ class MlflowTracker:
     def artifact(self, name: str, content: bytes | Path) -> None:
         """Record a file, as it is now, under the relative path `name`."""
         try:
-            self._put(
-                Artifact(check_artifact_name(name), content if isinstance(content, bytes) else content.read_bytes())
-            )
+            content = content if isinstance(content, bytes) else content.read_bytes()
+            self._put(Artifact(check_artifact_name(name), content))
         except OSError as error:
             self._messages.append(f"not recorded: {name} ({error})")
 
     def finish(self, status: Status) -> None:
         """Close the run and return in bounded time; calls after the first do nothing."""
         with self._changed:
-            if self._closing or self._start is None:
+            if self._closing or not self._started:
                 return
             self._put(Finish(_now(), status))
             self._closing = True
@@ -223,83 +206,69 @@ class MlflowTracker:
                         break
             finally:  # also when a second Ctrl-C ends the waiting
                 if not self._done:
-                    self._abandon()
+                    self._abandoned = True
+                    self._report(f"no answer within {self._finish_seconds:g} s")
+                    if self._spool is not None:
+                        self._spool.close()
         self._tell()
 
-    def _put(self, event: Event) -> None:
+    def _put(self, event: Metrics | Artifact | Finish) -> None:
         with self._changed:
-            if self._start is not None and not self._closing:
-                self._waiting.append(event)
+            if not self._started or self._closing:
+                return
+            kept: Event = event
+            if self._spool is not None:
+                try:
+                    kept = self._spool.write(event)
+                except OSError as error:
+                    self._unkept = error
+                    self._report("")
+            self._waiting.append(kept)
 
     # The worker's side.
 
     def _work(self) -> None:
-        while True:
+        pause = self._flush_seconds
+        while not self._done and not self._abandoned:
             with self._changed:
+                closing = self._closing
+                if closing:
+                    self._waiting.extend(self._later)
+                    self._later.clear()
                 batch = list(self._waiting)
-                last = self._closing
-            for kind, group in itertools.groupby(batch, type):
-                if not self._deliver(kind, list(group)):
-                    return
-            if last:
-                break
+            sent = all(map(self._deliver, parcels(batch)))
+            pause = self._flush_seconds if sent else min(2 * pause, LONGEST_PAUSE)
             with self._changed:
-                self._changed.wait_for(lambda: self._closing, self._flush_seconds)
-        self._catch_up()
-        self._tell()
-        with self._changed:
-            self._done = True
-            self._changed.notify_all()
+                if closing and not self._abandoned:
+                    self._end()
+            self._tell()
+            with self._changed:
+                self._done = closing
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: self._closing, pause)
 
-    def _deliver(self, kind: type[Event], events: Sequence[Event]) -> bool:
-        """Send or spool events of one kind, the first ones waiting; False when finish() has taken over."""
+    def _deliver(self, parcel: list[Event]) -> bool:
+        """Send the events that wait first; whether to go on with the next ones."""
         error = None
-        if kind not in self._failed:
-            try:
-                self._send(events)
-            except Exception as caught:  # whatever it is, training goes on
-                error = caught
+        try:
+            self._sender.send(parcel)
+        except Exception as caught:  # whatever it is, training goes on
+            error = caught
         with self._changed:
             if self._abandoned:
                 return False
+            self._run_id = self._sender.run_id or self._run_id
             if error is not None:
-                self._failed |= {Artifact} if kind is Artifact else {RunStart, Metrics, Artifact, Finish}
-            if kind in self._failed:
-                self._keep(events, "" if error is None else brief(error, self._store_uri))
-            for _ in events:
+                self._report(brief(error, self._store_uri))
+                if not isinstance(parcel[0], Artifact):
+                    return False
+                self._later += parcel
+            for _ in parcel:
                 self._waiting.popleft()
             self._moved = True
             self._changed.notify_all()
         self._tell()
         return True
-
-    def _send(self, events: Sequence[Event]) -> None:
-        require_reachable(self._store_uri)
-        if self._store is None:
-            self._store = Store(self._store_uri)
-        if isinstance(events[0], RunStart):
-            self._run_id = self._store.open_run(events[0])
-            return
-        run_id = cast(str, self._run_id)
-        if isinstance(events[0], Metrics):
-            self._store.send_metrics(run_id, cast(Sequence[Metrics], events))
-            return
-        for event in {event.name: event for event in events if isinstance(event, Artifact)}.values():
-            self._store.send_artifact(run_id, event)
-        if isinstance(events[0], Finish):
-            self._store.close_run(run_id, events[0])
-
-    def _catch_up(self) -> None:
-        """Send the spool, if there is one and the store is back."""
-        spool = self._spool
-        if spool is None:
-            return
-        spool.close()
-        try:
-            self._run_id = replay_file(spool.path, self._store_uri).run_id
-            self._messages.append(f"{self.uri} answers again: all of {spool.path} has been sent")
-        except Exception as error:
-            _log.debug("the spool stays: %s", error)
 
     def _tell(self) -> None:
         while self._messages:
@@ -310,35 +279,27 @@ class MlflowTracker:
 
     # Both sides, under the lock.
 
-    def _keep(self, events: Sequence[Event], reason: str) -> None:
-        """Put events into the spool; the first time, say why."""
-        try:
-            if self._spool is None:
-                start = replace(cast(RunStart, self._start), run_id=self._run_id)
-                self._spool = SpoolWriter(self._spool_dir, start, shown(self._store_uri))
-                self._messages.append(
-                    f"cannot record all of this run at {self.uri} ({reason}). Training goes on; the rest is kept, "
-                    f"send it later with `lcml runs --replay {self._spool.path}`"
-                )
-            for event in events:
-                if not isinstance(event, RunStart):
-                    self._spool.write(event)
-        except OSError as error:
-            if not self._losing:
-                self._messages.append(
-                    f"part of the record of this run is lost: {self.uri} fails ({reason}) and {self._spool_dir} cannot "
-                    f"be written ({error})"
-                )
-            self._losing = True
+    def _end(self) -> None:
+        """Close the spool, and delete it if all of it has been sent."""
+        if self._spool is None:
+            return
+        self._spool.close()
+        if not self._waiting and not self._later:
+            self._spool.remove()
+            if self._told:
+                self._messages.append(f"{self.uri} answers again: all of {self._spool.path} has been sent")
 
-    def _abandon(self) -> None:
-        """Take what is waiting away from a worker that does not come back, into the spool."""
-        self._abandoned = True
-        if self._waiting:
-            self._keep(list(self._waiting), f"no answer within {self._finish_seconds:g} s")
-            self._waiting.clear()
-        if self._spool is not None:
-            self._spool.close()
+    def _report(self, failure: str) -> None:
+        """Say once that the store fails, and once that the disk does too."""
+        self._failure = self._failure or failure
+        if not self._failure:
+            return
+        kind, rest = "lost", f"its record is lost unless that answers in time: {self._spool_dir}: {self._unkept}"
+        if self._unkept is None:
+            kind, rest = "kept", f"all is kept, send it later with `lcml runs --replay {self.spool_path}`"
+        if kind not in self._told:
+            self._told.add(kind)
+            self._messages.append(f"cannot record this run at {self.uri} ({self._failure}). Training goes on; {rest}")
 
 
 def _now() -> int:

@@ -13,19 +13,24 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from lcml_serving import __version__
-from lcml_serving.body import read_body, respond, to_json
+from lcml_serving.body import respond
+from lcml_serving.docs_page import HEADERS, render_page
 from lcml_serving.edge import MODEL_KEY, Edge, error_response
 from lcml_serving.errors import BadRequestError, RequestError
 from lcml_serving.explain import explain_rows, explainable, top_k_of
-from lcml_serving.features import check_finite, parse_json
+from lcml_serving.features import check_finite, parse_json, to_json
 from lcml_serving.metrics import CONTENT_TYPE
 from lcml_serving.mlflow_protocol import parse_invocation, render_invocation
-from lcml_serving.oip import HEADER_LENGTH, model_metadata, parse_infer, render_infer
+from lcml_serving.oip import HEADER_LENGTH, InferRequest, header_end, model_metadata, parse_infer, render_infer
 from lcml_serving.openapi import describe
 from lcml_serving.repository import Served
-from lcml_serving.service import Service
+from lcml_serving.service import LARGE, Service
+from lcml_serving.signature import Signature
 
 Lifespan = Callable[[Starlette], AbstractAsyncContextManager[None]]
+
+_MAX_COMMAND_BYTES = 65_536  # of bodies that say what to do with the repository
+_LARGE_BINARY = 2**20  # bytes of binary tensors; above them a thread takes them apart, which needs the lock little
 
 
 def create_app(service: Service, lifespan: Lifespan | None = None) -> Starlette:
@@ -53,13 +58,16 @@ def create_app(service: Service, lifespan: Lifespan | None = None) -> Starlette:
         Route("/version", at.version),
         Route("/metrics", at.metrics),
         Route("/openapi.json", at.openapi),
+        Route("/docs", at.docs),
     ]
-    return Starlette(
+    app = Starlette(
         routes=routes,
         middleware=[Middleware(Edge, service=service)],
         exception_handlers={RequestError: _answer_request_error, HTTPException: _answer_http_exception},
         lifespan=lifespan,
     )
+    app.router.redirect_slashes = False
+    return app
 
 
 @final
@@ -70,25 +78,28 @@ class _Endpoints:
         self._service, self._settings, self._repository = service, service.settings, service.repository
 
     async def infer(self, request: Request) -> Response:
+        served = self._served(request)
+        model = served.model.signature
+        body = await self._service.bodies.read(request)
         with self._service.slot():
-            served = self._served(request)
-            model = served.model
-            body = await self._body(request)
-            wanted = parse_infer(body, request.headers.get(HEADER_LENGTH), model, self._settings.max_rows)
+            wanted = await self._parse(request, body, model, self._settings.max_rows)
             arrays = dict(zip(model.predictions, await served.predict.submit(wanted.features), strict=True))
             check_finite(arrays)
-            content, header_length = render_infer(wanted, model, arrays)
-        if header_length is None:
-            return respond(request, content)
-        return respond(request, content, "application/octet-stream", {HEADER_LENGTH: str(header_length)})
+            size = sum(arrays[output.name].size for output in wanted.outputs if not output.binary)
+            content, header_length = await self._service.off_loop(
+                size, render_infer, wanted.id, wanted.outputs, model, arrays
+            )
+            if header_length is None:
+                return await respond(request, content)
+            return await respond(request, content, "application/octet-stream", {HEADER_LENGTH: str(header_length)})
 
     async def explain(self, request: Request) -> Response:
+        served = self._served(request)
+        model = served.model.signature
+        conditions = explainable(served.model)
+        body = await self._service.bodies.read(request)
         with self._service.slot():
-            served = self._served(request)
-            model = served.model
-            conditions = explainable(model)
-            body = await self._body(request)
-            wanted = parse_infer(body, request.headers.get(HEADER_LENGTH), model, self._settings.max_explain_rows)
+            wanted = await self._parse(request, body, model, self._settings.max_explain_rows)
             top_k = top_k_of(wanted.parameters)
             labels, contributions = await served.explain.submit(wanted.features)
             check_finite({"contributions": contributions})
@@ -98,32 +109,36 @@ class _Endpoints:
             # sorting many contributions takes long enough to keep other requests waiting
             rows = await asyncio.to_thread(explain_rows, conditions, labels, contributions, top_k)
             answer["explanations"] = rows
-        return respond(request, to_json(answer))
+            size = sum(len(row["contributions"]) for row in rows)
+            return await respond(request, await self._service.off_loop(size, to_json, answer))
 
     async def invocations(self, request: Request) -> Response:
+        served = self._repository.default()
+        model = served.model.signature
+        request.scope[MODEL_KEY] = (model.name, model.version)
+        body = await self._service.bodies.read(request)
         with self._service.slot():
-            served = self._repository.default()
-            model = served.model
-            request.scope[MODEL_KEY] = (model.name, model.version)
-            body = await self._body(request)
             content_type = request.headers.get("content-type", "")
-            features = parse_invocation(body, content_type, model, self._settings.max_rows)
+            features = await self._service.off_loop(
+                len(body), parse_invocation, body, content_type, model, self._settings.max_rows
+            )
             arrays = dict(zip(model.predictions, await served.predict.submit(features), strict=True))
             check_finite(arrays)
-            return respond(request, to_json(render_invocation(arrays)))
+            size = sum(array.size for array in arrays.values())
+            return await respond(request, await self._service.off_loop(size, render_invocation, arrays))
 
     async def load(self, request: Request) -> Response:
+        body = await self._service.bodies.read(request, _MAX_COMMAND_BYTES)
+        if body.strip() and parse_json(body).get("parameters"):
+            raise BadRequestError("parameters: not supported; the service loads what the repository holds")
         with self._service.slot():
-            body = await self._body(request)
-            if body.strip() and parse_json(body).get("parameters"):
-                raise BadRequestError("parameters: not supported; the service loads what the repository holds")
             await self._repository.reload(request.path_params["name"])
             return JSONResponse({})
 
     async def index(self, request: Request) -> Response:
         entries = self._repository.index()
         if request.method == "POST":
-            body = await self._body(request)
+            body = await self._service.bodies.read(request, _MAX_COMMAND_BYTES)
             only_ready = parse_json(body).get("ready", False) if body.strip() else False
             if not isinstance(only_ready, bool):
                 raise BadRequestError("ready: expected true or false")
@@ -132,13 +147,14 @@ class _Endpoints:
 
     async def metadata(self, request: Request) -> Response:
         model = self._served(request).model
-        versions = sorted(self._repository.table.get(model.name, {model.version: None}), key=int)
-        return JSONResponse(model_metadata(model, versions))
+        name, version = model.signature.name, model.signature.version
+        versions = sorted(self._repository.table.get(name, {version: None}), key=int)
+        return JSONResponse(model_metadata(model.signature, versions, model.parameters))
 
     async def model_ready(self, request: Request) -> Response:
-        model = self._served(request).model
+        name = self._served(request).model.signature.name
         ready = not self._service.draining
-        return JSONResponse({"name": model.name, "ready": ready}, 200 if ready else 503)
+        return JSONResponse({"name": name, "ready": ready}, 200 if ready else 503)
 
     async def live(self, _: Request) -> Response:
         return JSONResponse({"live": True})
@@ -158,17 +174,23 @@ class _Endpoints:
         return PlainTextResponse(__version__)
 
     async def metrics(self, request: Request) -> Response:
-        return respond(request, self._service.render_metrics().encode(), CONTENT_TYPE)
+        return await respond(request, self._service.render_metrics(), CONTENT_TYPE)
 
     async def openapi(self, request: Request) -> Response:
-        return respond(request, to_json(describe(self._settings)))
+        return await respond(request, to_json(describe(self._settings)))
 
-    async def _body(self, request: Request) -> bytes:
-        return await read_body(request, self._settings.max_body_bytes, self._settings.body_timeout_seconds)
+    async def docs(self, request: Request) -> Response:
+        return await respond(request, render_page(describe(self._settings)), "text/html", HEADERS)
+
+    async def _parse(self, request: Request, body: bytes, model: Signature, max_rows: int) -> InferRequest:
+        end = header_end(request.headers.get(HEADER_LENGTH), len(body))
+        if end <= LARGE and len(body) > _LARGE_BINARY:
+            return await asyncio.to_thread(parse_infer, body, end, model, max_rows)
+        return await self._service.off_loop(end, parse_infer, body, end, model, max_rows)
 
     def _served(self, request: Request) -> Served:
         served = self._repository.get(request.path_params["name"], request.path_params.get("version"))
-        request.scope[MODEL_KEY] = (served.model.name, served.model.version)
+        request.scope[MODEL_KEY] = (served.model.signature.name, served.model.signature.version)
         return served
 
 

@@ -1,5 +1,6 @@
 """What surrounds every request: id, bearer token, metrics, log line, and an answer whatever happens inside."""
 
+import asyncio
 import hmac
 import re
 import time
@@ -11,7 +12,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from lcml_serving.errors import RequestError, UnauthorizedError
+from lcml_serving.errors import BusyError, RequestError, UnauthorizedError
 from lcml_serving.logs import log
 from lcml_serving.service import Service
 
@@ -20,6 +21,7 @@ OPEN_PATHS = frozenset({"/v2/health/live", "/v2/health/ready", "/ping"})
 MODEL_KEY = "lcml_serving.model"  # scope entry: (name, version) of the model that the request was about
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+_PATH_LOGGED = 200
 _CLIENT_GONE = 499  # nginx's number for it; nobody receives it
 
 
@@ -36,6 +38,8 @@ class Edge:
             await self._app(scope, receive, send)
             return
         started = time.perf_counter()
+        # not a redirect: that would name the host that the client named
+        scope["path"] = scope["path"].rstrip("/") or "/"
         headers = Headers(scope=scope)
         given = headers.get("x-request-id", "")
         request_id = given if _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
@@ -58,8 +62,12 @@ class Edge:
             await error_response(error)(scope, receive, send_with_headers)
         except ClientDisconnect:
             status = _CLIENT_GONE
+        except asyncio.CancelledError:  # time is up for what is in flight; uvicorn would log it as a failure
+            if status == 0:
+                down = BusyError("the service is going down; ask another or try again")
+                await error_response(down)(scope, receive, send_with_headers)
         except Exception:
-            log.exception("request failed", extra={"request_id": request_id, "path": scope["path"]})
+            log.exception("request failed", extra={"request_id": request_id, "path": scope["path"][:_PATH_LOGGED]})
             if status == 0:
                 message = f"internal error; the service's log tells more under request id {request_id}"
                 await JSONResponse({"error": message}, 500)(scope, receive, send_with_headers)
@@ -78,15 +86,15 @@ class Edge:
         endpoint = getattr(scope.get("endpoint"), "__name__", "none")
         model, version = scope.get(MODEL_KEY, ("", ""))
         metrics = self._service.metrics
-        metrics.requests.add(labels=(endpoint, model, version, str(status)))
-        metrics.request_seconds.observe(seconds, (endpoint,))
+        metrics.requests.labels(endpoint, model, version, str(status)).inc()
+        metrics.request_seconds.labels(endpoint).observe(seconds)
         if self._service.settings.access_log == "on":
             log.info(
                 "request",
                 extra={
                     "request_id": request_id,
                     "method": scope["method"],
-                    "path": scope["path"],
+                    "path": scope["path"][:_PATH_LOGGED],
                     "status": status,
                     "milliseconds": round(1000 * seconds, 3),
                     "client": (scope.get("client") or ("",))[0],

@@ -16,7 +16,15 @@ ServingError
 """
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
+
+_QUOTED = 60
+
+
+def short(value: Any) -> str:
+    """`value` as an error quotes it: in ASCII and cut, for it may be anything that a client or a file holds."""
+    text = ascii(value)
+    return text if len(text) <= _QUOTED else text[: _QUOTED - 3] + "..."
 
 
 class ServingError(Exception):

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lcml_serving.errors import BadRequestError, NotFoundError
+from lcml_serving.errors import BadRequestError, NotFoundError, short
 from lcml_serving.models import OnnxModel
 
 DEFAULT_TOP_K = 10
@@ -16,7 +16,7 @@ def explainable(model: OnnxModel) -> Sequence[str]:
     """The conditions of the model's contributions. Raises NotFoundError where it has none."""
     if model.conditions is None:
         raise NotFoundError(
-            f"model {model.name!r} has no explanations; export it with --explain, keep its sidecar beside it"
+            f"model {model.signature.name!r} has no explanations; export it with --explain, keep its sidecar beside it"
         )
     return model.conditions
 
@@ -25,7 +25,7 @@ def top_k_of(parameters: Mapping[str, Any]) -> int:
     """The request parameter top_k. Raises BadRequestError."""
     top_k = parameters.get("top_k", DEFAULT_TOP_K)
     if type(top_k) is not int or top_k < 1:
-        raise BadRequestError(f"parameters.top_k: expected a whole number from 1, found {ascii(top_k)[:60]}")
+        raise BadRequestError(f"parameters.top_k: expected a whole number from 1, found {short(top_k)}")
     return top_k
 
 

@@ -1,4 +1,4 @@
-"""The one check between a request's numbers and a model's input, and the one between its outputs and an answer."""
+"""JSON in and out; the one check between a request's numbers and a model's input, and that of its outputs."""
 
 import json
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lcml_serving.errors import BadRequestError, UnprocessableError
-from lcml_serving.models import OnnxModel
+from lcml_serving.signature import Signature
 
 Array = NDArray[Any]
 
@@ -24,6 +24,11 @@ def parse_json(text: bytes) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise BadRequestError(f"expected a JSON object, found {type(value).__name__}")
     return value
+
+
+def to_json(value: Any) -> bytes:
+    """Compact JSON; NaN and infinity are a bug here, checked before."""
+    return json.dumps(value, allow_nan=False, separators=(",", ":")).encode()
 
 
 def numbers(values: Any, what: str) -> Array:
@@ -44,7 +49,7 @@ def numbers(values: Any, what: str) -> Array:
     return array
 
 
-def to_features(values: Array, model: OnnxModel, max_rows: int) -> Array:
+def to_features(values: Array, model: Signature, max_rows: int) -> Array:
     """`values`, (rows, n_features), in the dtype of the model's input, C-contiguous.
 
     Raises UnprocessableError where the shape does not fit, a value is NaN or infinite in that dtype, or an integer
@@ -52,10 +57,7 @@ def to_features(values: Array, model: OnnxModel, max_rows: int) -> Array:
     """
     if values.ndim != 2 or values.shape[1] != model.n_features:
         raise UnprocessableError(f"expected shape (rows, {model.n_features}), found {_shape_text(values.shape)}")
-    if len(values) > max_rows:
-        raise UnprocessableError(
-            f"expected at most {max_rows} rows in a request, found {len(values)}; send several requests"
-        )
+    check_rows(len(values), max_rows)
     dtype = model.input.dtype
     with np.errstate(over="ignore", invalid="ignore"):
         converted = values.astype(dtype, copy=False)
@@ -65,6 +67,14 @@ def to_features(values: Array, model: OnnxModel, max_rows: int) -> Array:
         expected = f"a finite {dtype} number" if dtype.kind == "f" else f"a whole number that {dtype} holds"
         raise UnprocessableError(f"row {row}, feature {column}: expected {expected}, found {values[row, column]}")
     return np.require(converted, requirements=["C", "A"])
+
+
+def check_rows(n_rows: int, max_rows: int) -> None:
+    """Raises UnprocessableError where a request has more than `max_rows` rows: asked before numbers are converted."""
+    if n_rows > max_rows:
+        raise UnprocessableError(
+            f"expected at most {max_rows} rows in a request, found {n_rows}; send several requests"
+        )
 
 
 def check_finite(outputs: Mapping[str, Array]) -> None:

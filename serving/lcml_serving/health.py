@@ -4,10 +4,13 @@ import http.client
 import os
 import sys
 
+from lcml_serving.settings import Settings, variable, without_service_links
+
 
 def main() -> int:
     """Ask /v2/health/ready on LCML_SERVING_PORT."""
-    connection = http.client.HTTPConnection("127.0.0.1", int(os.environ.get("LCML_SERVING_PORT", "8000")), timeout=2)
+    port = without_service_links(os.environ).get(variable("port")) or Settings.port
+    connection = http.client.HTTPConnection("127.0.0.1", int(port), timeout=2)
     try:
         connection.request("GET", "/v2/health/ready")
         return 0 if connection.getresponse().status == 200 else 1

@@ -3,12 +3,14 @@
 import json
 import logging
 import sys
+import time
 from datetime import UTC, datetime
 from typing import final
 
 log = logging.getLogger("lcml_serving")
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
+_REPEAT_SECONDS = 10.0
 
 
 @final
@@ -29,10 +31,38 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(fields, default=str)
 
 
+@final
+class Rate(logging.Filter):
+    """Lets a line of a library pass once in `_REPEAT_SECONDS`; the next to pass says how many were left out.
+
+    What a client can cause without a request must not fill the disk: asyncio and uvicorn log it each time.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._last: dict[tuple[str, str], tuple[float, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether the line passes."""
+        if record.name == log.name:
+            return True
+        key = record.name, str(record.msg)[:100]
+        passed, n_left_out = self._last.get(key, (-_REPEAT_SECONDS, 0))
+        now = time.monotonic()
+        if now - passed < _REPEAT_SECONDS:
+            self._last[key] = passed, n_left_out + 1
+            return False
+        self._last[key] = now, 0
+        if n_left_out:
+            record.left_out = n_left_out
+        return True
+
+
 def configure_logging(level: str) -> None:
     """Send every log line of the process, uvicorn's too, to stderr as JSON."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter())
+    handler.addFilter(Rate())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     # uvicorn tells of its own start and stop at this level; the service logs them itself
     logging.getLogger("uvicorn.error").setLevel(max(logging.WARNING, logging.getLevelName(level.upper())))

@@ -24,13 +24,15 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from lcml_serving.errors import ModelError
+from lcml_serving.signature import PREDICTIONS, Signature, TensorSpec
 
 Array = NDArray[Any]
 
 CONTRIBUTIONS = "contributions"
+_MESSAGE = 300  # characters of a library's message
+_MAX_FEATURES = 2**24  # a row of them as JSON is larger than the largest body by default
 _EXPLAIN = "explain"
 """An optional scalar input: false leaves the contributions out, which saves most of a single call's time."""
-PREDICTIONS = ("label", "probabilities", "logits")
 
 # ONNX type -> (Open Inference Protocol datatype, numpy dtype)
 _TYPES: Mapping[str, tuple[str, np.dtype[Any]]] = {
@@ -51,48 +53,26 @@ _ALLOWED: Mapping[str, frozenset[str]] = {
 
 @final
 @dataclass(frozen=True)
-class TensorSpec:
-    """Name, protocol datatype, numpy dtype and shape of an input or output; -1 is the batch."""
-
-    name: str
-    datatype: str
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...]
-
-
-@final
-@dataclass(frozen=True)
 class OnnxModel:
     """A loaded model. `run` may be called from several threads at once."""
 
-    name: str
-    version: str
+    signature: Signature
     sha256: str
-    input: TensorSpec
-    outputs: tuple[TensorSpec, ...]
     conditions: tuple[str, ...] | None
     classes: tuple[int | str, ...] | None
-    feature_names: tuple[str, ...] | None
     metadata: Mapping[str, str]
     session: Any
 
     @property
-    def n_features(self) -> int:
-        """Width of the input."""
-        return self.input.shape[1]
-
-    @property
-    def predictions(self) -> tuple[str, ...]:
-        """The outputs of a plain inference, in the model's order."""
-        return tuple(output.name for output in self.outputs if output.name in PREDICTIONS)
-
-    def output(self, name: str) -> TensorSpec | None:
-        """The output of that name, if there is one."""
-        return next((output for output in self.outputs if output.name == name), None)
+    def parameters(self) -> dict[str, Any]:
+        """What the model tells of itself beside its inputs and outputs."""
+        told = {key.removeprefix("lcml."): value for key, value in self.metadata.items() if key.startswith("lcml.")}
+        told.pop("feature_names", None)
+        return {**told, "sha256": self.sha256, "explains": self.conditions is not None}
 
     def run(self, names: Sequence[str], features: Array) -> list[Array]:
         """The named outputs for features of the input's dtype, (batch, n_features)."""
-        feeds = {self.input.name: features}
+        feeds = {self.signature.input.name: features}
         if CONTRIBUTIONS not in names and self._can_skip_contributions:
             feeds[_EXPLAIN] = np.array(False)
         outputs: list[Array] = self.session.run(list(names), feeds)
@@ -111,9 +91,19 @@ def load_model(path: Path, name: str, version: str, intra_op_threads: int) -> On
     or 2 zero rows.
     """
     try:
-        content = path.read_bytes()
+        return _load(path, name, version, intra_op_threads)
+    except ModelError:
+        raise
     except OSError as error:
         raise ModelError(f"{path} cannot be read: {error.strerror or error}") from error
+    except Exception as error:  # a file can hold anything: brackets nested too deeply, sizes beyond the memory, ...
+        raise ModelError(f"{path} cannot be served: {_first_line(error)}; export the model again") from error
+
+
+def _load(path: Path, name: str, version: str, intra_op_threads: int) -> OnnxModel:
+    if not path.is_file():
+        raise ModelError(f"{path} is not a regular file")
+    content = path.read_bytes()
     try:
         session = onnxruntime.InferenceSession(
             content, _session_options(intra_op_threads), providers=["CPUExecutionProvider"]
@@ -126,22 +116,21 @@ def load_model(path: Path, name: str, version: str, intra_op_threads: int) -> On
     features = _spec(path, inputs[0], "features")
     if len(features.shape) != 2 or features.shape[0] != -1 or features.shape[1] < 1:
         raise ModelError(f"{path}: expected an input of shape (batch, n_features), found {inputs[0].shape}")
+    if features.shape[1] > _MAX_FEATURES:
+        raise ModelError(f"{path}: expected at most {_MAX_FEATURES} features, found {features.shape[1]}")
     names = [node.name for node in session.get_outputs()]
     if missing := [name for name in PREDICTIONS[:2] if name not in names]:
         raise ModelError(f"{path}: expected outputs label and probabilities, found {names}; {missing[0]} is missing")
     outputs = _try_out(path, session, features)
     metadata = dict(session.get_modelmeta().custom_metadata_map)
     classes = _json_list(path, metadata, "lcml.classes", _width(outputs, "probabilities"))
-    feature_names = _json_list(path, metadata, "lcml.feature_names", features.shape[1])
+    named = _json_list(path, metadata, "lcml.feature_names", features.shape[1])
+    feature_names = None if named is None else tuple(str(feature) for feature in named)
     return OnnxModel(
-        name=name,
-        version=version,
+        signature=Signature(name, version, features, outputs, feature_names),
         sha256=hashlib.sha256(content).hexdigest(),
-        input=features,
-        outputs=outputs,
         conditions=_read_conditions(path, _width(outputs, CONTRIBUTIONS)),
         classes=classes,
-        feature_names=None if feature_names is None else tuple(str(feature) for feature in feature_names),
         metadata=MappingProxyType(metadata),
         session=session,
     )
@@ -233,4 +222,4 @@ def _read_conditions(path: Path, n_contributions: int | None) -> tuple[str, ...]
 
 
 def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [repr(error)])[0]
+    return (str(error).splitlines() or [repr(error)])[0][:_MESSAGE]

@@ -6,16 +6,16 @@ where the JSON ends. A text in a binary tensor is 4 bytes of length and UTF-8.
 
 import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lcml_serving.errors import BadRequestError, NotFoundError, UnprocessableError
-from lcml_serving.features import numbers, parse_json, to_features
-from lcml_serving.models import OnnxModel, TensorSpec
+from lcml_serving.errors import BadRequestError, NotFoundError, UnprocessableError, short
+from lcml_serving.features import check_rows, numbers, parse_json, to_features
+from lcml_serving.signature import Signature, TensorSpec
 
 Array = NDArray[Any]
 
@@ -50,13 +50,25 @@ class InferRequest:
     parameters: Mapping[str, Any]
 
 
-def parse_infer(body: bytes, header_length: str | None, model: OnnxModel, max_rows: int) -> InferRequest:
-    """An inference request for this model.
+def header_end(header_length: str | None, body_length: int) -> int:
+    """Where the JSON of a body ends, by the header Inference-Header-Content-Length. Raises BadRequestError."""
+    if header_length is None:
+        return body_length
+    if not (header_length.isascii() and header_length.isdecimal()) or len(header_length) > 12:
+        raise BadRequestError("Inference-Header-Content-Length: expected a number of bytes")
+    if int(header_length) > body_length:
+        raise BadRequestError(
+            f"Inference-Header-Content-Length is {header_length}, but the body has {body_length} bytes"
+        )
+    return int(header_length)
+
+
+def parse_infer(body: bytes, end: int, model: Signature, max_rows: int) -> InferRequest:
+    """An inference request for this model; the JSON in `body` ends at `end` (`header_end`).
 
     Raises BadRequestError where the body is not the protocol, NotFoundError for an output that the model lacks, and
     UnprocessableError where the tensor does not fit the model.
     """
-    end = _header_end(header_length, len(body))
     message = parse_json(body[:end])
     request_id = message.get("id")
     if request_id is not None and not isinstance(request_id, str):
@@ -65,17 +77,19 @@ def parse_infer(body: bytes, header_length: str | None, model: OnnxModel, max_ro
     inputs = message.get("inputs")
     if not isinstance(inputs, list) or len(inputs) != 1 or not isinstance(inputs[0], dict):
         raise BadRequestError(f"inputs: expected a list of one tensor, {model.input.name!r}")
-    values = _tensor(inputs[0], body[end:], model)
+    values = _tensor(inputs[0], body[end:], model, max_rows)
     return InferRequest(
         request_id, to_features(values, model, max_rows), _outputs(message, model, parameters), parameters
     )
 
 
-def render_infer(request: InferRequest, model: OnnxModel, arrays: Mapping[str, Array]) -> tuple[bytes, int | None]:
+def render_infer(
+    request_id: str | None, outputs: Sequence[OutputRequest], model: Signature, arrays: Mapping[str, Array]
+) -> tuple[bytes, int | None]:
     """The body of the answer, and the length of its JSON where binary tensors follow it."""
     tensors: list[dict[str, Any]] = []
     chunks: list[bytes] = []
-    for wanted in request.outputs:
+    for wanted in outputs:
         array = arrays[wanted.name]
         spec = model.output(wanted.name)
         assert spec is not None
@@ -88,23 +102,21 @@ def render_infer(request: InferRequest, model: OnnxModel, arrays: Mapping[str, A
             tensor["data"] = array.ravel().tolist()
         tensors.append(tensor)
     message: dict[str, Any] = {"model_name": model.name, "model_version": model.version, "outputs": tensors}
-    if request.id is not None:
-        message["id"] = request.id
+    if request_id is not None:
+        message["id"] = request_id
     header = json.dumps(message, allow_nan=False, separators=(",", ":")).encode()
     return b"".join([header, *chunks]), len(header) if chunks else None
 
 
-def model_metadata(model: OnnxModel, versions: list[str]) -> dict[str, Any]:
+def model_metadata(model: Signature, versions: list[str], parameters: Mapping[str, Any]) -> dict[str, Any]:
     """The answer to a metadata request."""
-    parameters = {key.removeprefix("lcml."): value for key, value in model.metadata.items() if key.startswith("lcml.")}
-    parameters.pop("feature_names", None)
     return {
         "name": model.name,
         "versions": versions,
         "platform": "onnxruntime_onnx",
         "inputs": [_describe(model.input)],
         "outputs": [_describe(output) for output in model.outputs if output.name in model.predictions],
-        "parameters": {**parameters, "sha256": model.sha256, "explains": model.conditions is not None},
+        "parameters": dict(parameters),
     }
 
 
@@ -112,30 +124,18 @@ def _describe(spec: TensorSpec) -> dict[str, Any]:
     return {"name": spec.name, "datatype": spec.datatype, "shape": list(spec.shape)}
 
 
-def _header_end(header_length: str | None, body_length: int) -> int:
-    if header_length is None:
-        return body_length
-    if not (header_length.isascii() and header_length.isdecimal()) or len(header_length) > 12:
-        raise BadRequestError("Inference-Header-Content-Length: expected a number of bytes")
-    if int(header_length) > body_length:
-        raise BadRequestError(
-            f"Inference-Header-Content-Length is {header_length}, but the body has {body_length} bytes"
-        )
-    return int(header_length)
-
-
-def _tensor(tensor: Mapping[str, Any], rest: bytes, model: OnnxModel) -> Array:
+def _tensor(tensor: Mapping[str, Any], rest: bytes, model: Signature, max_rows: int) -> Array:
     name = tensor.get("name")
     if name != model.input.name:
-        raise BadRequestError(f"inputs: expected the tensor {model.input.name!r}, found {_short(name)}")
+        raise BadRequestError(f"inputs: expected the tensor {model.input.name!r}, found {short(name)}")
     datatype = tensor.get("datatype")
     if not isinstance(datatype, str) or datatype not in DATATYPES:
-        raise UnprocessableError(f"{name}: expected a datatype among {', '.join(DATATYPES)}, found {_short(datatype)}")
+        raise UnprocessableError(f"{name}: expected a datatype among {', '.join(DATATYPES)}, found {short(datatype)}")
     shape = tensor.get("shape")
     if not isinstance(shape, list) or not all(type(size) is int and 0 <= size < 2**31 for size in shape):
-        raise BadRequestError(f"{name}: expected a shape such as [1, {model.n_features}], found {_short(shape)}")
+        raise BadRequestError(f"{name}: expected a shape such as [1, {model.n_features}], found {short(shape)}")
     if len(shape) != 2 or shape[1] != model.n_features:
-        raise UnprocessableError(f"{name}: expected shape [rows, {model.n_features}], found {_short(shape)}")
+        raise UnprocessableError(f"{name}: expected shape [rows, {model.n_features}], found {short(shape)}")
     dtype, kinds = DATATYPES[datatype]
     parameters = _object(tensor, "parameters")
     size = parameters.get("binary_data_size")
@@ -146,22 +146,28 @@ def _tensor(tensor: Mapping[str, Any], rest: bytes, model: OnnxModel) -> Array:
             raise BadRequestError(f"{len(rest)} bytes follow the JSON, but {name} has no binary_data_size")
         if "data" not in tensor:
             raise BadRequestError(f"{name}: expected data, or a binary_data_size and the header {HEADER_LENGTH}")
-        values = _checked(numbers(tensor["data"], f"{name}.data"), name, datatype, dtype, kinds)
-        if values.size != shape[0] * shape[1]:
-            raise UnprocessableError(
-                f"{name}: shape {_short(shape)} needs {shape[0] * shape[1]} numbers, found {values.size}"
-            )
-        return values.reshape(shape)
+        data = tensor["data"]
+        if isinstance(data, list) and (size := _size(data)) != shape[0] * shape[1]:
+            raise UnprocessableError(f"{name}: shape {short(shape)} needs {shape[0] * shape[1]} numbers, found {size}")
+        check_rows(shape[0], max_rows)
+        return _checked(numbers(data, f"{name}.data"), name, datatype, dtype, kinds).reshape(shape)
     if "data" in tensor:
         raise BadRequestError(f"{name}: expected either data or binary_data_size, found both")
     if type(size) is not int or size != len(rest):
-        raise BadRequestError(f"{name}: binary_data_size is {_short(size)}, but {len(rest)} bytes follow the JSON")
+        raise BadRequestError(f"{name}: binary_data_size is {short(size)}, but {len(rest)} bytes follow the JSON")
     if size != shape[0] * shape[1] * dtype.itemsize:
         expected = shape[0] * shape[1] * dtype.itemsize
-        raise BadRequestError(f"{name}: shape {_short(shape)} of {datatype} needs {expected} bytes, found {size}")
+        raise BadRequestError(f"{name}: shape {short(shape)} of {datatype} needs {expected} bytes, found {size}")
     if datatype == "BOOL" and (np.frombuffer(rest, np.uint8) > 1).any():
         raise UnprocessableError(f"{name}: expected bytes 0 and 1 for BOOL")
     return np.frombuffer(rest, dtype).reshape(shape)
+
+
+def _size(values: list[Any]) -> int:
+    """How many numbers nested lists hold, if they hold nothing else and are of one depth."""
+    if not values or not isinstance(values[0], list):
+        return len(values)
+    return sum(_size(value) if isinstance(value, list) else 1 for value in values)
 
 
 def _checked(values: Array, name: str, datatype: str, dtype: np.dtype[Any], kinds: str) -> Array:
@@ -174,7 +180,7 @@ def _checked(values: Array, name: str, datatype: str, dtype: np.dtype[Any], kind
     return values
 
 
-def _outputs(message: Mapping[str, Any], model: OnnxModel, parameters: Mapping[str, Any]) -> tuple[OutputRequest, ...]:
+def _outputs(message: Mapping[str, Any], model: Signature, parameters: Mapping[str, Any]) -> tuple[OutputRequest, ...]:
     default = _flag(parameters, "binary_data_output", False)
     wanted = message.get("outputs")
     if wanted is None or wanted == []:
@@ -185,7 +191,7 @@ def _outputs(message: Mapping[str, Any], model: OnnxModel, parameters: Mapping[s
     for output in wanted:
         name = output.get("name")
         if name not in model.predictions:
-            raise NotFoundError(f"outputs: expected among {', '.join(model.predictions)}, found {_short(name)}")
+            raise NotFoundError(f"outputs: expected among {', '.join(model.predictions)}, found {short(name)}")
         own = _object(output, "parameters")
         if unsupported := own.keys() & {"classification", "shared_memory_region"}:
             raise BadRequestError(f"outputs: {min(unsupported)} is not supported")
@@ -198,7 +204,7 @@ def _outputs(message: Mapping[str, Any], model: OnnxModel, parameters: Mapping[s
 def _flag(parameters: Mapping[str, Any], key: str, default: bool) -> bool:
     value = parameters.get(key, default)
     if not isinstance(value, bool):
-        raise BadRequestError(f"parameters: expected true or false for {key}, found {_short(value)}")
+        raise BadRequestError(f"parameters: expected true or false for {key}, found {short(value)}")
     return value
 
 
@@ -207,7 +213,7 @@ def _object(message: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise BadRequestError(f"{key}: expected an object, found {_short(value)}")
+        raise BadRequestError(f"{key}: expected an object, found {short(value)}")
     return value
 
 
@@ -216,8 +222,3 @@ def _to_bytes(array: Array, spec: TensorSpec) -> bytes:
         return array.astype(spec.dtype, copy=False).tobytes()
     texts = [text.encode() for text in array.ravel().tolist()]
     return b"".join(struct.pack("<I", len(text)) + text for text in texts)
-
-
-def _short(value: Any) -> str:
-    text = ascii(value)
-    return text if len(text) <= 60 else text[:57] + "..."

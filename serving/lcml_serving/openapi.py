@@ -81,6 +81,8 @@ def _paths() -> Json:
             body="InvocationRequest",
         )
     }
+    csv: Json = {"schema": _TEXT, "example": "a,b,c\n1,0,2.5\n"}
+    paths["/invocations"]["post"]["requestBody"]["content"]["text/csv"] = csv
     paths["/v2/repository/index"] = {
         "get": _operation("What is served", _json("Index"), ()),
         "post": _operation("What is served", _json("Index"), (400, 408, 413, 415), body="IndexRequest", optional=True),
@@ -106,6 +108,8 @@ def _paths() -> Json:
     paths["/ping"] = {"get": ping}
     paths["/version"] = {"get": _operation("Version of the service", text, ())}
     paths["/metrics"] = {"get": _operation("Prometheus metrics", text, ())}
+    page: Json = {"text/html": {"schema": _TEXT}}
+    paths["/docs"] = {"get": _operation("This description, to read", page, ())}
     paths["/openapi.json"] = {"get": _operation("This description", {"application/json": {}}, ())}
     return paths
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, final
 
 from lcml_serving.batching import Batcher, BatchReport
-from lcml_serving.errors import ConflictError, ModelError, NotFoundError, SettingsError
+from lcml_serving.errors import ConflictError, ModelError, NotFoundError, SettingsError, short
 from lcml_serving.logs import log
 from lcml_serving.metrics import Metrics
 from lcml_serving.models import CONTRIBUTIONS, OnnxModel, load_model, sidecar_path
@@ -84,21 +84,23 @@ class Repository:
             if versions
         }
         for name, versions in self._table.items():
-            self._metrics.reloads.add(len(versions), (name, "loaded"))
+            self._metrics.reloads.labels(name, "loaded").inc(len(versions))
         default = self._settings.default_model
         if default and default not in self._table:
-            raise SettingsError(f"--default-model {default} is not served; expected one of {', '.join(self._table)}")
+            raise SettingsError(
+                f"--default-model {short(default)} is not served; expected one of {', '.join(self._table)}"
+            )
 
     def get(self, name: str, version: str | None = None) -> Served:
         """The model to ask. Raises NotFoundError."""
         versions = self._table.get(name)
         if versions is None:
-            raise NotFoundError(f"model {name!r} is not served; GET /v2/repository/index lists what is")
+            raise NotFoundError(f"model {short(name)} is not served; GET /v2/repository/index lists what is")
         if version is None:
             return versions[max(versions, key=int)]
         if version not in versions:
             raise NotFoundError(
-                f"model {name!r} has no version {version!r}; it has {', '.join(sorted(versions, key=int))}"
+                f"model {short(name)} has no version {short(version)}; it has {', '.join(sorted(versions, key=int))}"
             )
         return versions[version]
 
@@ -146,7 +148,7 @@ class Repository:
                     await self._reload_one(each, found.get(each, {}), force=False)
                 return
             if name not in found and name not in self._table:
-                raise NotFoundError(f"model {name!r} is neither served nor in the repository")
+                raise NotFoundError(f"model {short(name)} is neither served nor in the repository")
             if reasons := await self._reload_one(name, found.get(name, {}), force=True):
                 raise ConflictError(f"model {name!r} was not loaded, the versions loaded before stay: {reasons[0]}")
 
@@ -164,12 +166,12 @@ class Repository:
                 try:
                     after[version] = await asyncio.to_thread(self._load, name, version, source)
                     self._failures.pop(key, None)
-                    self._metrics.reloads.add(labels=(name, "loaded"))
+                    self._metrics.reloads.labels(name, "loaded").inc()
                     continue
                 except ModelError as error:
                     reasons.append(str(error))
                     self._failures[key] = Failure(source.stamp, str(error))
-                    self._metrics.reloads.add(labels=(name, "failed"))
+                    self._metrics.reloads.labels(name, "failed").inc()
                     log.error("model not loaded", extra={"model": name, "version": version, "reason": str(error)})
             if old is not None:
                 after[version] = old
@@ -182,7 +184,7 @@ class Repository:
     def _load(self, name: str, version: str, source: Source) -> Served:
         settings = self._settings
         model = load_model(source.path, name, version, settings.intra_op_threads)
-        if model.output(CONTRIBUTIONS) and model.conditions is None:
+        if model.signature.output(CONTRIBUTIONS) and model.conditions is None:
             log.warning(
                 "the model has contributions but no sidecar with their conditions: it will not explain",
                 extra={"model": name, "version": version, "path": str(source.path)},
@@ -199,15 +201,16 @@ class Repository:
         return Served(
             model,
             source,
-            predict=batcher(partial(model.run, model.predictions)),
+            predict=batcher(partial(model.run, model.signature.predictions)),
             explain=batcher(partial(model.run, ("label", CONTRIBUTIONS))),
         )
 
     def _report(self, labels: tuple[str, str], report: BatchReport) -> None:
-        self._metrics.batch_rows.observe(report.n_rows, labels)
-        self._metrics.run_seconds.observe(report.run_seconds, labels)
+        self._metrics.batch_rows.labels(*labels).observe(report.n_rows)
+        self._metrics.run_seconds.labels(*labels).observe(report.run_seconds)
+        waited = self._metrics.queue_seconds.labels(*labels)
         for seconds in report.wait_seconds:
-            self._metrics.queue_seconds.observe(seconds, labels)
+            waited.observe(seconds)
 
     def _discover(self) -> dict[str, dict[str, Source]]:
         found: dict[str, dict[str, Source]] = {}

@@ -5,32 +5,46 @@ import contextlib
 import signal
 import socket
 from collections.abc import AsyncIterator, Coroutine
-from typing import Any
+from functools import partial
+from typing import Any, final
 
 import uvicorn
 from starlette.applications import Starlette
 
 from lcml_serving.app import create_app
-from lcml_serving.errors import SettingsError
+from lcml_serving.connections import BACKLOG, Connection, Idle, connection_limit
+from lcml_serving.errors import SettingsError, short
 from lcml_serving.logs import log
 from lcml_serving.service import Service
 
-_BACKLOG = 2048
+_QUEUE = 2048  # connections that the kernel holds until they are accepted
 
 
 def listen(host: str, port: int) -> socket.socket:
     """A listening socket. Raises SettingsError where the address cannot be had."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        listener = socket.create_server((host, port), family=family, backlog=_BACKLOG)
+        listener = socket.create_server((host, port), family=family, backlog=_QUEUE)
         # Connections inherit it. asyncio sets it for sockets it makes itself; without it an answer, written as head
         # and body, waits 40 ms for the client's acknowledgement of the head.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return listener
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or error
         raise SettingsError(
-            f"cannot listen on {host} port {port}: {error.strerror or error}; choose --host and --port"
+            f"cannot listen on {short(host)} port {port}: {reason}; choose --host and --port"
         ) from error
+
+
+@final
+class _Server(uvicorn.Server):
+    """uvicorn's server, for which the kernel keeps more connections than asyncio accepts in one go."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to accept."""
+        await super().startup(sockets)
+        for listener in sockets or ():
+            listener.listen(_QUEUE)
 
 
 async def serve(service: Service) -> None:
@@ -55,34 +69,47 @@ async def serve(service: Service) -> None:
         server.should_exit = True
 
     def stop(name: str) -> None:
-        if service.draining:
-            server.should_exit = server.force_exit = True
+        if service.draining:  # the second signal: wait no longer for anything
+            server.should_exit = True
+            for task in list(server.server_state.tasks):
+                task.cancel()
             return
         service.draining = True
         log.info("draining", extra={"signal": name})
         start(drain())
 
+    async def reload() -> None:
+        try:
+            await service.repository.reload()
+        except Exception:
+            log.exception("reload failed")
+
     async def poll() -> None:
         while True:
             await asyncio.sleep(settings.poll_seconds)
-            await service.repository.reload()
+            await reload()
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         # Installed here, after uvicorn's own handlers, which would end the process by the signal instead of exit 0.
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop, number.name)
-        loop.add_signal_handler(signal.SIGHUP, lambda: start(service.repository.reload()))
+        loop.add_signal_handler(signal.SIGHUP, lambda: start(reload()))
         if settings.poll_seconds:
             start(poll())
-        log.info("listening", extra={"host": host, "port": port, "models": sorted(service.repository.table)})
+        models = sorted(service.repository.table)
+        limit = {"max_connections": idle.max_connections}
+        log.info("listening", extra={"host": host, "port": port, "models": models} | limit)
         yield
         for task in tasks:
             task.cancel()
 
-    server = uvicorn.Server(
+    idle = Idle(connection_limit(settings.max_connections), settings.body_timeout_seconds)
+    server = _Server(
         uvicorn.Config(
             create_app(service, lifespan),
+            http=partial(Connection, idle=idle),  # type: ignore[arg-type]  # what makes a protocol will do
+            backlog=BACKLOG,
             log_config=None,
             access_log=False,
             server_header=False,

@@ -9,10 +9,15 @@ from pathlib import Path
 from typing import Any, final
 
 from lcml_serving import __version__
-from lcml_serving.errors import SettingsError
+from lcml_serving.errors import SettingsError, short
 
 PREFIX = "LCML_SERVING_"
 MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+# What Kubernetes tells every container of a Service whose name begins with `lcml-serving`:
+# LCML_SERVING_SERVICE_HOST, LCML_SERVING_PORT=tcp://10.0.0.1:8000, LCML_SERVING_PORT_8000_TCP_ADDR, ...
+_SERVICE_LINK = re.compile(r"(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)")
+_SERVICE_ADDRESS = re.compile(r"(tcp|udp|sctp)://")
+_LONGEST = 300  # characters of a path or name in a message
 LOG_LEVELS = ("debug", "info", "warning", "error")
 SWITCH = ("on", "off")
 
@@ -40,7 +45,8 @@ class Settings:
     max_explain_rows: int = _setting(64, "most examples in one explain request", 1, 65_536)
     max_body_bytes: int = _setting(16 * 2**20, "largest body, both as sent and decompressed", 1_024, 2**31)
     max_concurrency: int = _setting(256, "most requests in work at once; one more is answered 503", 1, 65_536)
-    body_timeout_seconds: float = _setting(10.0, "longest wait for a request's body", 0.01, 3_600)
+    max_connections: int = _setting(8_192, "most open connections, fewer where `ulimit -n` is low", 1, 1_048_576)
+    body_timeout_seconds: float = _setting(10.0, "longest wait for a request's head, then its body", 0.01, 3_600)
     intra_op_threads: int = _setting(1, "threads of onnxruntime within one run", 1, 1_024)
     instances: int = _setting(1, "runs of one model at the same time", 1, 256)
     token_file: str = _setting("", "file with the bearer token that requests must carry")
@@ -61,9 +67,10 @@ def parse_settings(argv: Sequence[str], environ: Mapping[str, str]) -> Settings:
     contradict each other, and paths that do not exist. `--help` and unknown flags end the process (argparse).
     """
     arguments = _parser().parse_args(argv)
+    environ = without_service_links(environ)
     known = {variable(field.name) for field in _OPTIONS} | {PREFIX + "TOKEN", PREFIX + "PATH"}
     if unknown := sorted(key for key in environ if key.startswith(PREFIX) and key not in known):
-        raise SettingsError(f"unknown variable {unknown[0]}; expected one of {', '.join(sorted(known))}")
+        raise SettingsError(f"unknown variable {unknown[0][:_LONGEST]}; expected one of {', '.join(sorted(known))}")
     values: dict[str, Any] = {}
     for field in _OPTIONS:
         text = getattr(arguments, field.name)
@@ -74,6 +81,18 @@ def parse_settings(argv: Sequence[str], environ: Mapping[str, str]) -> Settings:
     settings = Settings(paths=tuple(Path(text) for text in texts), **values)
     _check(settings)
     return dataclasses.replace(settings, token=_token(settings, environ.get(PREFIX + "TOKEN")))
+
+
+def without_service_links(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment without the variables that Kubernetes puts there for Services; they are no settings."""
+    return {
+        key: value
+        for key, value in environ.items()
+        if not (
+            key.startswith(PREFIX)
+            and (_SERVICE_LINK.fullmatch(key, len(PREFIX)) or (key.endswith("_PORT") and _SERVICE_ADDRESS.match(value)))
+        )
+    }
 
 
 def flag(name: str) -> str:
@@ -108,16 +127,16 @@ def _convert(field: dataclasses.Field[Any], text: str) -> str | int | float:
     place = f"{flag(field.name)} (or {variable(field.name)})"
     if field.type is str:
         if choices and text not in choices:
-            raise SettingsError(f"{place}: expected one of {', '.join(choices)}, found {text!r}")
+            raise SettingsError(f"{place}: expected one of {', '.join(choices)}, found {short(text)}")
         return text
     number = int if field.type is int else float
     kind = "an integer" if number is int else "a number"
     try:
         value = number(text)
     except ValueError:
-        raise SettingsError(f"{place}: expected {kind} from {low} to {high}, found {text!r}") from None
+        raise SettingsError(f"{place}: expected {kind} from {low} to {high}, found {short(text)}") from None
     if not low <= value <= high:
-        raise SettingsError(f"{place}: expected {kind} from {low} to {high}, found {text}")
+        raise SettingsError(f"{place}: expected {kind} from {low} to {high}, found {short(text)}")
     return value
 
 
@@ -125,12 +144,13 @@ def _check(settings: Settings) -> None:
     if not settings.paths:
         raise SettingsError(f"nothing to serve: give PATH (FILE.onnx or a model repository) or set {PREFIX}PATH")
     for path in settings.paths:
-        if not path.exists():
-            raise SettingsError(f"{path} does not exist; expected a FILE.onnx or a directory NAME/VERSION/model.onnx")
+        if not os.path.isfile(path) and not os.path.isdir(path):  # unlike Path's, false for a name that is too long
+            name = str(path)[:_LONGEST]
+            raise SettingsError(f"{name} does not exist; expected a FILE.onnx or a directory NAME/VERSION/model.onnx")
     if settings.name and (len(settings.paths) != 1 or not settings.paths[0].is_file()):
         raise SettingsError("--name names one model file; the models of a repository are named by their directories")
     if settings.name and not MODEL_NAME.fullmatch(settings.name):
-        raise SettingsError(f"--name: expected letters, digits, '.', '_' and '-', found {settings.name!r}")
+        raise SettingsError(f"--name: expected letters, digits, '.', '_' and '-', found {short(settings.name)}")
     if not settings.host:
         raise SettingsError("--host: expected an address such as 127.0.0.1 or 0.0.0.0, found nothing")
 

@@ -50,8 +50,8 @@ def main() -> int:
 def _cases(path: Path) -> list[Case]:
     model = load_model(path, "model", "1", 1)
     generator = np.random.default_rng(0)
-    rows = generator.integers(0, 2, (N_CASES, model.n_features)).astype(np.float32)
-    labels, probabilities = model.run(("label", "probabilities"), rows.astype(model.input.dtype))
+    rows = generator.integers(0, 2, (N_CASES, model.signature.n_features)).astype(np.float32)
+    labels, probabilities = model.run(("label", "probabilities"), rows.astype(model.signature.input.dtype))
     answers = zip(rows.tolist(), labels.tolist(), probabilities.tolist(), strict=True)
     return [case("model", row, [(label, values)]) for row, label, values in answers]
 

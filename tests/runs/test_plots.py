@@ -10,7 +10,6 @@ from lcml.errors import DataError, MissingDependencyError
 from lcml.runs.plots import (
     Point,
     accuracy_by_size,
-    confusion_counts,
     confusion_figure,
     confusion_matrix,
     curves_figure,
@@ -38,11 +37,6 @@ def size(png: bytes) -> tuple[int, int]:
 
     height, width, _ = imread(io.BytesIO(png), format="png").shape
     return width, height
-
-
-def test_confusion_counts_are_true_by_predicted() -> None:
-    counts = confusion_counts([0, 0, 1, 2, 2, 2], [0, 1, 1, 0, 2, 2], 3)
-    np.testing.assert_array_equal(counts, [[1, 1, 0], [0, 1, 0], [1, 0, 2]])
 
 
 def test_learning_curves_draw_the_reports_values() -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-_WAIT_SECONDS = 30
+_WAIT_SECONDS = 120  # where the machine is busy with something else
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,10 @@
 """Limits, tokens and clients that misbehave: the right 4xx, and a service that goes on."""
 
+import contextlib
 import http.client
+import select
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -72,20 +73,61 @@ def strict(launch: Callable[..., Running], tmp_path: Path) -> Running:
     return launch(path, "--max-concurrency", "1", "--body-timeout-seconds", "0.5")
 
 
-def test_slow_bodies_and_concurrency(strict: Running) -> None:
-    head = f"POST {INFER} HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{{"
+SLOW = f"POST {INFER} HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{{".encode()
+
+
+def test_slow_bodies_end_with_408(strict: Running) -> None:
     with socket.create_connection(("127.0.0.1", strict.port), timeout=30) as slow:
-        slow.sendall(head.encode())
-        deadline = time.monotonic() + 10
-        while (answer := strict.post(INFER, infer_body(X))).status == 200:  # until the slow one is in work
-            assert time.monotonic() < deadline
-        assert (answer.status, answer.headers["retry-after"]) == (503, "1")
-        assert "limit" in answer.json()["error"]
-        assert strict.get("/v2/health/ready").status == 200  # probes need no place
+        slow.sendall(SLOW)
         reply = slow.makefile("rb")
         assert b" 408 " in reply.readline()
         assert b"connection: close" in reply.read().lower()
     assert strict.post(INFER, infer_body(X)).status == 200
+
+
+def test_idle_senders_take_no_place_of_those_that_are_ready(launch: Callable[..., Running], tmp_path: Path) -> None:
+    running = launch(write_model(tmp_path / "plain.onnx"), "--max-concurrency", "8", "--body-timeout-seconds", "30")
+    with contextlib.ExitStack() as stack:
+        for _ in range(8):
+            slow = stack.enter_context(socket.create_connection(("127.0.0.1", running.port), timeout=30))
+            slow.sendall(SLOW.replace(b"\r\n\r\n", b"\r\nExpect: 100-continue\r\n\r\n"))
+            assert b" 100 " in slow.makefile("rb").readline()  # it is being read
+        for _ in range(3):
+            assert running.post(INFER, infer_body(X)).status == 200
+
+
+def test_more_requests_in_work_than_allowed_are_told_to_come_back(
+    launch: Callable[..., Running], tmp_path: Path
+) -> None:
+    # a batch that waits for company keeps its request in work
+    running = launch(write_model(tmp_path / "plain.onnx"), "--max-concurrency", "1", "--max-batch-delay-ms", "1000")
+    first = threading.Thread(target=running.post, args=(INFER, infer_body(X)))
+    first.start()
+    while b"lcml_requests_in_flight 1" not in running.get("/metrics").body:
+        assert first.is_alive()
+    answer = running.post(INFER, infer_body(X))
+    assert (answer.status, answer.headers["retry-after"]) == (503, "1")
+    assert "1 requests are in work, which is the limit" in answer.json()["error"]
+    assert running.get("/v2/health/ready").status == 200  # probes need no place
+    first.join(30)
+    assert running.post(INFER, infer_body(X)).status == 200
+
+
+def test_bodies_together_have_a_limit(launch: Callable[..., Running], tmp_path: Path) -> None:
+    """What is allowed is that of --max-concurrency bodies; more clients than that may be sending."""
+    path = write_model(tmp_path / "plain.onnx")
+    running = launch(path, "--max-concurrency", "1", "--max-body-bytes", "100000", "--body-timeout-seconds", "30")
+    head = f"POST {INFER} HTTP/1.1\r\nHost: x\r\nContent-Length: 90000\r\n\r\n".encode()
+    with contextlib.ExitStack() as stack:
+        clients = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", running.port), timeout=30)) for _ in range(2)
+        ]
+        for client in clients:
+            client.sendall(head + b" " * 80_000)
+        ready, _, _ = select.select(clients, [], [], 30)
+        assert b" 503 " in ready[0].recv(1000).splitlines()[0]
+    assert running.wait_for("request", status=503)["path"] == INFER
+    assert running.post(INFER, infer_body(X)).status == 200
 
 
 def test_slow_headers_keep_nobody_else_waiting(strict: Running) -> None:

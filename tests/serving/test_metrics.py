@@ -3,29 +3,17 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from lcml_serving.metrics import Family, Histogram
+from lcml_serving.metrics import Metrics
 from tests.serving.onnx_models import X, write_model
 from tests.serving.running import Running, infer_body
 
 
-def test_counters_and_labels() -> None:
-    family = Family("counter", "c", "C", ("a", "b"))
-    family.add(labels=("x", 'say "hi"\\\n'))
-    family.add(2.5, ("x", 'say "hi"\\\n'))
-    assert list(family.lines()) == ['c{a="x",b="say \\"hi\\"\\\\\\n"} 3.5']
-
-
-def test_histogram_buckets_are_cumulative_and_bounds_inclusive() -> None:
-    histogram = Histogram("h", "H", (0.5, 1.0))
-    for value in (0.25, 0.5, 0.75, 2.0):
-        histogram.observe(value)
-    assert list(histogram.lines()) == [
-        'h_bucket{le="0.5"} 2',
-        'h_bucket{le="1"} 3',
-        'h_bucket{le="+Inf"} 4',
-        "h_sum 3.5",
-        "h_count 4",
-    ]
+def test_two_services_of_one_process_count_for_themselves() -> None:
+    first, second = Metrics(), Metrics()
+    first.in_flight.set(2)
+    assert b"lcml_requests_in_flight 2.0" in first.render()
+    assert b"lcml_requests_in_flight 0.0" in second.render()
+    assert b"_created" not in first.render()
 
 
 def test_what_the_service_counts(launch: Callable[..., Running], tmp_path: Path) -> None:

@@ -20,17 +20,18 @@ def _load(path: Path) -> Any:
 
 def test_a_model_says_what_it_is(tmp_path: Path) -> None:
     model = _load(write_model(tmp_path / "iris.onnx", classes=["a", "b", "c"], explain=True))
-    assert (model.n_features, model.input.datatype, model.classes) == (4, "FP32", ("a", "b", "c"))
-    assert [(o.name, o.datatype, o.shape) for o in model.outputs] == [
+    signature = model.signature
+    assert (signature.n_features, signature.input.datatype, model.classes) == (4, "FP32", ("a", "b", "c"))
+    assert [(o.name, o.datatype, o.shape) for o in signature.outputs] == [
         ("label", "BYTES", (-1,)),
         ("probabilities", "FP32", (-1, 3)),
         ("logits", "FP32", (-1, 3)),
         ("contributions", "FP32", (-1, 5)),
     ]
-    assert model.predictions == ("label", "probabilities", "logits")
+    assert signature.predictions == ("label", "probabilities", "logits")
     assert model.conditions == tuple(CONDITIONS)
     assert model.metadata["lcml.profile"] == "portable"
-    labels, probabilities, logits = model.run(model.predictions, np.array(X, np.float32))
+    labels, probabilities, logits = model.run(signature.predictions, np.array(X, np.float32))
     assert labels.tolist() == ["a", "c", "b"]
     np.testing.assert_allclose(probabilities, PROBABILITIES, atol=1e-6)
     np.testing.assert_allclose(logits, LOGITS)

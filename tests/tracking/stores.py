@@ -30,6 +30,8 @@ tracker.metrics({{"loss": 0.25}}, 0)
 tracker.artifact("note.txt", b"hello")
 if sys.argv[2] == "finish":
     tracker.finish("FINISHED")
+elif sys.argv[2] == "kill":
+    os._exit(0)
 else:
     while tracker.run_id is None:
         time.sleep(0.01)

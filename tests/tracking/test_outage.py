@@ -2,6 +2,8 @@ import json
 import math
 import shutil
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +14,7 @@ from lcml.errors import FormatError, TrackingError
 from lcml.tracking import MlflowTracker, Replayed, download_artifact, list_runs, replay
 from tests.tracking.stores import (
     DATA,
+    PROCESS,
     Server,
     address,
     artifact_file,
@@ -104,7 +107,7 @@ def test_the_spool_of_a_killed_training_is_replayed_as_killed(tmp_path: Path, da
         (lambda lines: [lines[0], b'{"type": "artifact", "name": "../../x", "file": "0.x"}\n'], 2),
         (lambda lines: [lines[0], lines[1], b'{"type": "poem"}\n'], 3),
         (lambda lines: [lines[1]], 1),
-        (lambda lines: [lines[0].replace(b'"format": 1', b'"format": 2')], 1),
+        (lambda lines: [lines[0].replace(b'"format": 2', b'"format": 1')], 1),
     ],
 )
 def test_a_file_that_is_no_spool_is_refused_with_its_line(
@@ -149,7 +152,8 @@ def test_artifacts_that_cannot_be_sent_hold_up_nothing_else(tmp_path: Path, data
     assert tracker.spool_path is not None
     (tmp_path / "file").unlink()
     (sent,) = replay(tracker.spool_path)
-    assert (sent.run_id, sent.n_metrics, sent.n_artifacts, sent.status) == (tracker.run_id, 0, 1, "FINISHED")
+    assert (sent.run_id, sent.n_metrics, sent.n_artifacts, sent.status) == (tracker.run_id, 3, 1, "FINISHED")
+    assert len(losses(database, tracker.run_id)) == 3
     assert artifact_file(tracker.run_id, "plots/curve.png", tmp_path / "file") == b"picture"
 
 
@@ -160,6 +164,73 @@ def test_an_outage_without_a_place_for_the_spool_is_told_and_stops_nothing(tmp_p
     record(MlflowTracker(uri, spool_dir=tmp_path / "file", notify=told.append))
     (message,) = told
     assert "lost" in message
+
+
+def test_a_disk_without_room_for_the_spool_loses_nothing_while_the_store_answers(
+    tmp_path: Path, database: Path
+) -> None:
+    told: list[str] = []
+    (tmp_path / "file").write_text("no directory")
+    tracker = MlflowTracker(address(database), spool_dir=tmp_path / "file", notify=told.append)
+    record(tracker)
+    assert told == []
+    assert len(losses(database, tracker.run_id)) == 3
+    assert artifact_file(tracker.run_id, "plots/curve.png", database.parent) == b"picture"
+
+
+def test_a_line_that_the_disk_takes_in_part_spoils_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    code = f"""
+import resource, signal
+from lcml.tracking.records import DatasetRecord, Finish, Metrics, RunStart
+from lcml.tracking.spool import Spool, SpoolWriter
+from pathlib import Path
+spool = SpoolWriter(Path("."), RunStart("key", "run", "lcml", None, {{}}, {{}}, {DATA!r}, 1, None), "sqlite:///a.db")
+resource.setrlimit(resource.RLIMIT_FSIZE, (spool.path.stat().st_size + 40, resource.RLIM_INFINITY))
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+try:
+    spool.write(Metrics(2, 0, {{"loss": 0.5, "accuracy": 0.25, "more": 0.125}}))
+except OSError as error:
+    print(error.strerror)
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+spool.write(Finish(3, "FINISHED"))
+print(Spool.read(spool.path).events)
+"""
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert process.stdout == "No space left on device\n(Finish(time=3, status='FINISHED'),)\n"
+
+
+def test_what_a_killed_process_had_not_sent_is_in_its_spool(tmp_path: Path, database: Path) -> None:
+    uri = f"http://127.0.0.1:{free_port()}"
+    subprocess.run([sys.executable, "-c", PROCESS, uri, "kill"], cwd=tmp_path, check=True)
+    spools = tmp_path / "mlruns" / "spool"
+    (spools / "born-dead.jsonl").touch()
+    (sent,) = replay(spools, address(database))
+    assert (sent.n_metrics, sent.n_artifacts, sent.status) == (1, 1, "KILLED")
+    assert losses(database, sent.run_id) == [(0, 0.25)]
+    assert artifact_file(sent.run_id, "note.txt", database.parent) == b"hello"
+    assert list(spools.iterdir()) == []
+
+
+def test_the_spool_of_a_run_that_goes_on_since_changes_no_status(tmp_path: Path, database: Path) -> None:
+    first = MlflowTracker(address(database), flush_seconds=0.01)
+    first.start("run", {"rounds": 5}, {"try": "1"}, DATA)
+    until(lambda: first.run_id, "the run")
+    spool = first.spool_path
+    assert spool is not None
+    copy = tmp_path / "copy" / spool.name
+    copy.parent.mkdir()
+    shutil.copy(spool, copy)  # as if the process had been killed here
+    first.finish("KILLED")
+    second = MlflowTracker(address(database), flush_seconds=0.01)
+    second.start("run", {"rounds": 9}, {"try": "2"}, DATA, run_id=first.run_id)
+    until(lambda: status(database, first.run_id) == "RUNNING" or None, "the second process")
+    (sent,) = replay(copy)
+    assert (sent.run_id, sent.status) == (first.run_id, "RUNNING")
+    (run,) = list_runs(address(database))
+    assert (run.tags["try"], run.tags["lcml.changed.rounds"]) == ("2", "9")
+    second.finish("FINISHED")
+    assert status(database, first.run_id) == "FINISHED"
 
 
 def test_a_missing_artifact_and_a_failing_callback_stop_nothing(tmp_path: Path, database: Path) -> None:
@@ -173,7 +244,9 @@ def test_a_missing_artifact_and_a_failing_callback_stop_nothing(tmp_path: Path, 
     assert status(database, tracker.run_id) == "FINISHED"
 
 
-def test_a_server_killed_in_the_middle_of_a_run(server: Server, tmp_path: Path) -> None:
+def test_a_server_killed_in_the_middle_of_a_run(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     told: list[str] = []
     tracker = MlflowTracker(server.uri, spool_dir=tmp_path / "spool", notify=told.append, flush_seconds=0.05)
     tracker.start("run", {"rate": 0.5}, {}, DATA)
@@ -188,7 +261,9 @@ def test_a_server_killed_in_the_middle_of_a_run(server: Server, tmp_path: Path) 
     began = time.monotonic()
     tracker.metrics({"loss": 0.5}, 1)
     tracker.artifact("plots/late.txt", b"late")
-    spool = until(lambda: tracker.spool_path, "the spool")
+    until(lambda: told or None, "the outage")
+    spool = tracker.spool_path
+    assert spool is not None
     with pytest.raises(TrackingError, match="still being written"):
         replay(spool)
     tracker.finish("FINISHED")
@@ -199,11 +274,13 @@ def test_a_server_killed_in_the_middle_of_a_run(server: Server, tmp_path: Path) 
         replay(spool)
 
     # Of two runs, the one whose server is back before it ends needs no replay.
+    monkeypatch.setattr("lcml.tracking.tracker.LONGEST_PAUSE", 0.2)
     second = MlflowTracker(server.uri, spool_dir=tmp_path / "spool", notify=told.append, flush_seconds=0.05)
     second.start("second", {}, {}, DATA)
     second.metrics({"loss": 2.0}, 0)
-    until(lambda: second.spool_path, "the second spool")
+    until(lambda: told[1:] or None, "the second outage")
     server.start()
+    until(lambda: second.run_id, "the second run")
     second.finish("FINISHED")
     assert second.spool_path is None
     assert "answers again" in told[-1]
@@ -211,7 +288,7 @@ def test_a_server_killed_in_the_middle_of_a_run(server: Server, tmp_path: Path) 
     assert losses(server.database, second.run_id) == [(0, 2.0)]
 
     (sent,) = replay(spool)
-    assert (sent.run_id, sent.n_metrics, sent.n_artifacts) == (tracker.run_id, 1, 1)
+    assert (sent.run_id, sent.n_metrics, sent.n_artifacts) == (tracker.run_id, 3, 2)
     assert status(server.database, tracker.run_id) == "FINISHED"
     assert losses(server.database, tracker.run_id) == [(0, 1.0), (1, 0.5)]
     late = download_artifact(str(tracker.run_id), "plots/late.txt", server.uri, tmp_path / "fetched")

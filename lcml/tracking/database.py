@@ -1,0 +1,105 @@
+"""A store's sqlite database: made whole or not at all, one process at a time, and known when it is half made."""
+
+import contextlib
+import os
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+from lcml.errors import OutputError, TrackingError
+from lcml.tracking.address import check_uri, sqlite_path
+from lcml.tracking.lock import locked
+
+LOCK_SECONDS = 120.0
+_MAGIC = b"SQLite format 3\0"
+
+
+def prepare(uri: str) -> None:
+    """Make the directory of a sqlite database; OutputError or TrackingError where it cannot be one."""
+    check_uri(uri)
+    path = sqlite_path(uri)
+    if path is None:
+        return
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        present = is_present(path)
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror}; give another --tracking-uri") from error
+    if not os.access(path if present else path.parent, os.W_OK):
+        raise OutputError(f"cannot write {path}: permission denied; give another --tracking-uri")
+
+
+def is_present(path: Path) -> bool:
+    """Whether `path` is a database; False where nothing is, TrackingError where something else is."""
+    if not path.exists():
+        return False
+    with path.open("rb") as file:
+        head = file.read(len(_MAGIC))
+    if head and head != _MAGIC:
+        raise TrackingError(f"{path} is not a sqlite database; give another --tracking-uri or move the file away")
+    return bool(head)
+
+
+@contextlib.contextmanager
+def alone(uri: str) -> Iterator[None]:
+    """Keep other processes from opening the sqlite database of `uri` (other stores: nothing), made first if need be.
+
+    It grows by tens of migrations, of which none is atomic, so it is made beside its place and renamed when whole.
+    """
+    path = sqlite_path(uri)
+    if path is None:
+        yield
+        return
+    with locked(path.with_name(f".{path.name}.lock"), LOCK_SECONDS):
+        if not is_present(path):
+            _make(path, path.with_name(f".{path.name}.new"))
+        yield
+
+
+def require_whole(uri: str) -> None:
+    """TrackingError for a sqlite database that is half made, or of another version of MLflow."""
+    from mlflow.store.db.utils import _get_latest_schema_revision
+
+    path = sqlite_path(uri)
+    if path is None or not is_present(path):
+        return
+    found, n_runs = _look(path)
+    expected = _get_latest_schema_revision()
+    if found == expected:
+        return
+    if n_runs == 0:
+        raise TrackingError(f"{path} holds no run and is half made: its making was interrupted; delete it and go on")
+    raise TrackingError(
+        f"{path} is of another version of MLflow (its tables are of {found}, not {expected}): copy it, then run "
+        f"`mlflow db upgrade {uri}`, or install the newer MLflow"
+    )
+
+
+def _make(path: Path, new: Path) -> None:
+    from mlflow.store.db.utils import _initialize_tables, create_sqlalchemy_engine
+
+    for old in new.parent.glob(f"{new.name}*"):  # of a process that died; nobody else is here
+        old.unlink()
+    engine = create_sqlalchemy_engine(f"sqlite:///{new}")
+    try:
+        _initialize_tables(engine)
+        engine.dispose()
+        os.replace(new, path)
+    except BaseException:
+        engine.dispose()
+        new.unlink(missing_ok=True)
+        raise
+
+
+def _look(path: Path) -> tuple[str | None, int]:
+    """The version of the tables (None: there is none), and how many runs they hold."""
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+
+        def first(query: str) -> object:
+            try:
+                return next(iter(connection.execute(query)), (None,))[0]
+            except sqlite3.DatabaseError:  # no such table
+                return None
+
+        version = first("select version_num from alembic_version")
+        return None if version is None else str(version), int(str(first("select count(*) from runs") or 0))

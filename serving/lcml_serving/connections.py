@@ -1,0 +1,89 @@
+"""How many connections are open, and how long one may take to send a request's head."""
+
+import asyncio
+import math
+import resource
+from typing import Any, final
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+BACKLOG = 32  # connections that asyncio accepts in one go, before it looks at any of them
+# Descriptors that are not connections: models, worker processes, logs; and three rounds of accepted connections, which
+# is how long the loop takes to close one that is turned away.
+_RESERVED = 64 + 3 * BACKLOG
+
+
+def connection_limit(wanted: int) -> int:
+    """At most `wanted` connections, and fewer where the process may not open so many files."""
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if files == resource.RLIM_INFINITY:
+        return wanted
+    return min(wanted, max(files - _RESERVED, math.ceil(files / 2)))
+
+
+@final
+class Idle:
+    """The connections on which no request is under way, by when that began."""
+
+    def __init__(self, max_connections: int, seconds: float) -> None:
+        self.max_connections, self._seconds = max_connections, seconds
+        self._since: dict[Connection, asyncio.TimerHandle] = {}
+
+    def add(self, connection: "Connection") -> None:
+        """Note that the connection is idle; it closes where that lasts too long."""
+        if connection not in self._since:
+            self._since[connection] = connection.loop.call_later(self._seconds, self._close, connection)
+
+    def remove(self, connection: "Connection") -> None:
+        """Note that a request is under way, or that the connection is no more."""
+        if (timer := self._since.pop(connection, None)) is not None:
+            timer.cancel()
+
+    def make_room(self, n_connections: int) -> None:
+        """Close the one that has been idle longest where there are too many."""
+        if n_connections > self.max_connections and self._since:
+            longest = next(iter(self._since))
+            self.remove(longest)
+            longest.transport.abort()
+
+    def _close(self, connection: "Connection") -> None:
+        if connection.transport.get_write_buffer_size():  # it still takes its answer, slowly
+            self._since[connection] = connection.loop.call_later(self._seconds, self._close, connection)
+        else:
+            connection.transport.close()
+
+
+@final
+class Connection(H11Protocol):
+    """uvicorn's connection, known to `Idle` while it has no request under way."""
+
+    def __init__(self, *arguments: Any, idle: Idle, **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        self._idle = idle
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """A new connection is idle until the head of its first request is complete."""
+        super().connection_made(transport)
+        self._look()
+        self._idle.make_room(len(self.connections))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It is no more."""
+        super().connection_lost(exc)
+        self._idle.remove(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Perhaps the end of a head."""
+        super().data_received(data)
+        self._look()
+
+    def on_response_complete(self) -> None:
+        """Idle again, or at the next request that was sent without waiting."""
+        super().on_response_complete()
+        self._look()
+
+    def _look(self) -> None:
+        if self.cycle is None or self.cycle.response_complete:
+            self._idle.add(self)
+        else:
+            self._idle.remove(self)
