@@ -13,6 +13,7 @@ import onnx
 from onnx import TensorProto, helper
 
 import lcml
+from lcml.data.raw import default_names
 from lcml.errors import SettingsError
 from lcml.formats.model_file import model_parts
 from lcml.model.model import LogisticCircuit
@@ -105,7 +106,7 @@ def export_model(
     chosen = profile_named(profile)
     opset = _check_options(model, opset, feature_names)
     place = packaging.place_of(path, name, version)
-    names = list(feature_names or (f"x{i}" for i in range(model.encoder.n_features)))
+    names = list(default_names(model.encoder.n_features) if feature_names is None else feature_names)
     input_type = chosen_type(model.encoder, input_dtype, names)
     compiled = compile_model(model, passes=chosen.passes)
     programs = compiled.programs

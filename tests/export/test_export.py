@@ -10,17 +10,20 @@ from typing import Any
 
 import numpy as np
 import onnx
+import pandas
 import pytest
 
 import lcml
+from lcml import LogisticCircuitClassifier
 from lcml.circuits import vtree as vtrees
 from lcml.circuits.circuit import initial_circuit
 from lcml.errors import OutputError, SettingsError
 from lcml.formats import read_circuit, read_vtree
-from lcml.inputs.encoders import BooleanEncoder
+from lcml.inputs.channels import ChannelEncoder
+from lcml.inputs.encoders import BooleanEncoder, ScaleEncoder
 from lcml_export import export_model, verification
 from lcml_export.export import content_sha256
-from tests.export.models import model_on, run_onnxruntime, wide_circuit
+from tests.export.models import PROFILES, model_on, run_onnxruntime, wide_circuit
 
 MODEL = model_on(wide_circuit(12), ("cat", "dog", "emu"), encoder=BooleanEncoder(np.arange(12) / 16))
 
@@ -130,6 +133,58 @@ def test_weights_beyond_float32_are_refused(tmp_path: Path) -> None:
     huge = dataclasses.replace(model, weights=1e300 * model.weights)
     with pytest.raises(OutputError, match="not written"):
         export_model(huge, tmp_path / "huge.onnx")
+
+
+@pytest.mark.parametrize("label", [2**63, -(2**63) - 1, 2**64])
+def test_a_label_beyond_int64_is_refused(tmp_path: Path, label: int) -> None:
+    model = dataclasses.replace(MODEL, classes=(0, 1, label))
+    with pytest.raises(
+        SettingsError, match=f"class {label}: ONNX has no whole number beyond .* train on labels of text"
+    ):
+        export_model(model, tmp_path / "model.onnx")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_largest_labels_are_exported(tmp_path: Path) -> None:
+    model = dataclasses.replace(MODEL, classes=(-(2**63), 0, 2**63 - 1))
+    export_model(model, tmp_path / "model.onnx")
+    x = np.random.default_rng(0).random((50, 12))
+    assert (
+        run_onnxruntime(tmp_path / "model.onnx", x)["label"].tolist() == model.predict(x, precision="float64").tolist()
+    )
+
+
+def test_a_fitted_estimator_is_exported_with_the_names_of_its_columns(tmp_path: Path) -> None:
+    frame = pandas.DataFrame(np.random.default_rng(0).random((60, 3)), columns=["a", "b", "c"])
+    labels = np.where(frame["a"] > 0.5, "high", "low")
+    estimator = LogisticCircuitClassifier(rounds=1, backend="numpy").fit(frame, labels)
+    export_model(estimator, tmp_path / "model.onnx", explain=True)
+    assert (
+        run_onnxruntime(tmp_path / "model.onnx", frame.to_numpy())["label"].tolist()
+        == estimator.predict(frame).tolist()
+    )
+    assert json.loads((tmp_path / "model.explain.json").read_text())["conditions"][0] == "a"
+    for wrong in (LogisticCircuitClassifier(), 3):
+        with pytest.raises(SettingsError, match=f"found a {type(wrong).__name__}: expected a LogisticCircuit or"):
+            export_model(wrong, tmp_path / "wrong.onnx")
+
+
+def test_no_initializer_is_unused(tmp_path: Path) -> None:
+    # onnxruntime warns of one: of the roots' mask, where all channels are roots.
+    encoder = ChannelEncoder(ScaleEncoder(np.zeros(12), np.ones(12)), (3, 4), ("root-x+", "root-grey"))
+    model = model_on(wide_circuit(24), encoder=encoder)
+    for profile in PROFILES:
+        export_model(model, tmp_path / "model.onnx", profile=profile, explain=True, self_check=False)
+        assert unused(onnx.load(tmp_path / "model.onnx").graph) == []
+
+
+def unused(graph: onnx.GraphProto) -> list[str]:
+    """Initializers that no node of their graph reads."""
+    read = {name for node in graph.node for name in node.input}
+    bodies = [attribute.g for node in graph.node for attribute in node.attribute if attribute.HasField("g")]
+    return [each.name for each in graph.initializer if each.name not in read] + [
+        x for body in bodies for x in unused(body)
+    ]
 
 
 def test_importing_lcml_imports_no_onnx() -> None:

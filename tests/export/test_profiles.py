@@ -216,6 +216,7 @@ def test_opsets(tmp_path: Path, profile: Any, opset: int) -> None:
     [
         ({"profile": "fast"}, "unknown export profile 'fast': expected one of auto"),
         ({"input_dtype": "int8"}, "unknown input type 'int8': expected one of auto, float32, uint8, float64"),
+        ({"input_dtype": "float16"}, "unknown input type 'float16'"),
         ({"opset": 9}, "opset 9: expected 16 to 22"),
         ({"feature_names": ["a"]}, "expected 40 feature names, one per feature, found 1"),
     ],
