@@ -9,8 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lcml.arrays import IntArray
-from lcml.backend.base import Array, Backend, Structure
+from lcml.backend.base import Array, Backend, Places, Program, Structure
 from lcml.backend.machine import available_memory
 from lcml.backend.threads import map_in_order, single_threaded_blas
 from lcml.errors import MissingDependencyError
@@ -82,18 +81,9 @@ class NumbaBackend(NumpyBackend):
         return out
 
     def product_features(
-        self,
-        index: IntArray,
-        cell_start: IntArray,
-        root: bool,
-        program: tuple[IntArray, ...],
-        examples: Array,
-        rows: IntArray,
-        scale: int,
-        out: Array,
+        self, view: Places, program: Program, examples: Array, rows: Array, scale: int, out: Array
     ) -> None:
-        examples = np.ascontiguousarray(examples)
-        self._products.product_features(examples, index, cell_start, root, *program, rows, float(scale), out)
+        self._products.product_features(np.ascontiguousarray(examples), *view, *program, rows, float(scale), out)
 
     def flows(self, structure: Structure, examples: Array) -> tuple[Array, int]:
         n_flows = 2 * examples.shape[1] + len(structure[1])

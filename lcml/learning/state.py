@@ -22,17 +22,6 @@ class EncodedSet:
     labels: NDArray[np.int64]
     weights: NDArray[np.floating] | None = None
 
-    def merged(self) -> "EncodedSet":
-        """Equal examples of one class as a single one of the sum of their weights, where the first of them stood."""
-        rows, weights = self.values[:], np.ones(len(self.labels)) if self.weights is None else self.weights
-        place: dict[tuple[bytes, int], int] = {}
-        keys = ((row.tobytes(), label) for row, label in zip(rows, self.labels.tolist(), strict=True))
-        which = np.array([place.setdefault(key, len(place)) for key in keys])
-        if len(place) == len(which):
-            return self
-        first = np.unique(which, return_index=True)[1]
-        return EncodedSet(rows[first], self.labels[first], np.bincount(which, weights).astype(np.float64))
-
 
 @dataclass(frozen=True, eq=False)
 class RoundReport:

@@ -178,7 +178,7 @@ def test_a_weight_is_how_often_an_example_is_there(criterion: Criterion, monkeyp
     for examples in (TRAIN, VALID):
         often = generator.integers(0, 4, len(examples.labels))
         weighted.append(dataclasses.replace(examples, weights=often.astype(float)))
-        repeated.append(EncodedSet(np.repeat(examples.values, often, axis=0), np.repeat(examples.labels, often)))
+        repeated.append(EncodedSet(np.repeat(examples.values[:], often, axis=0), np.repeat(examples.labels, often)))
     first, second = (
         finished(Learner(whole(vtrees.grid(3, 3)), train, valid, 3, settings, NUMPY))
         for train, valid in (weighted, repeated)
@@ -191,16 +191,6 @@ def test_a_weight_is_how_often_an_example_is_there(criterion: Criterion, monkeyp
     np.testing.assert_allclose(first.best.parameters.flat(), second.best.parameters.flat(), atol=1e-5)
 
 
-def test_equal_examples_merge_into_their_weight() -> None:
-    values, labels = np.array([[0.5, 1], [0, 0], [0.5, 1], [0.5, 1], [0, 0]]), np.array([1, 0, 1, 0, 0])
-    found = EncodedSet(values, labels, np.array([1, 2, 4, 8, 16.0])).merged()
-    np.testing.assert_array_equal(found.values, values[[0, 1, 3]])
-    np.testing.assert_array_equal(found.labels, [1, 0, 0])
-    np.testing.assert_array_equal(found.weights, [5, 18, 8])
-    np.testing.assert_array_equal(EncodedSet(values, labels).merged().weights, [2, 2, 1])
-    assert TRAIN.merged() is TRAIN
-
-
 @pytest.mark.parametrize("missing", [0, 1])
 def test_both_sets_share_one_budget(missing: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """What holds the features of both to the byte keeps both; a byte less would hold either, and keeps neither."""
@@ -208,7 +198,7 @@ def test_both_sets_share_one_budget(missing: int, monkeypatch: pytest.MonkeyPatc
     n_bytes = 2 * n_features * (len(TRAIN.labels) + len(VALID.labels))  # fixed16
     monkeypatch.setattr(NumpyBackend, "memory_budget", lambda self: n_bytes - missing)
     fresh = learner(dataclasses.replace(SETTINGS, precision="fixed16"))
-    assert [o.features.is_kept for o in (fresh._train, fresh._valid)] == [not missing, not missing]
+    assert [o.features.is_in_memory for o in (fresh._train, fresh._valid)] == [not missing, not missing]
 
 
 def test_validation_that_stops_improving_ends_growth() -> None:
