@@ -13,6 +13,7 @@ no or gate: its root is the constant true.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
@@ -103,16 +104,22 @@ class Circuit:
         return implied
 
     @cached_property
+    def leads_to(self) -> list[list[int]]:
+        """Per node, the elements that it is a child of, in order."""
+        elements: list[list[int]] = [[] for _ in range(self.n_nodes)]
+        for element, children in enumerate(zip(self.elem_prime.tolist(), self.elem_sub.tolist(), strict=True)):
+            for child in children:
+                elements[child].append(element)
+        return elements
+
+    @cached_property
     def flow_class(self) -> IntArray:
         """(n_elements,) elements with equal numbers have the same flow for every example.
 
         A gate that one element leads to has that element's flow, one that all elements of a gate lead to has that
         gate's flow, and the only element of a gate has its gate's.
         """
-        parents: list[list[int]] = [[] for _ in range(self.n_nodes)]
-        for element, children in enumerate(zip(self.elem_prime.tolist(), self.elem_sub.tolist(), strict=True)):
-            for child in children:
-                parents[child].append(element)
+        parents = self.leads_to
         sizes, elem_or = np.diff(self.or_start).tolist(), self.elem_or.tolist()
         of_element = list(range(self.n_elements))
         of_gate = [self.n_elements + gate for gate in range(self.n_or_gates)]
@@ -157,8 +164,12 @@ class Circuit:
 
     def levels(self) -> Iterator[tuple[int, int]]:
         """(first, stop) ranges of or gates of one vtree height, bottom-up."""
-        bounds = np.flatnonzero(np.diff(self.or_height, prepend=-1, append=-1))
-        return zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
+        return iter(self._levels)
+
+    @cached_property
+    def _levels(self) -> list[tuple[int, int]]:
+        bounds = np.flatnonzero(np.diff(self.or_height, prepend=-1, append=-1)).tolist()
+        return list(pairwise(bounds))
 
     def same_as(self, other: "Circuit") -> bool:
         """Whether both have the same vtree and the same arrays."""

@@ -78,20 +78,20 @@ def initial_part(view: View, vtree: Vtree) -> Part:
 
 @dataclass(frozen=True, eq=False)
 class GrownPart:
-    """A part after a round of splits. origin (n_flows,): the flow whose weight each flow inherits; kept (n_flows,):
-    whether it is the same flow for every example."""
+    """A part after a round of splits. origin (n_flows,): the flow whose weight each flow inherits; unchanged
+    (n_flows,): whether it is the same flow for every example."""
 
     part: Part
     origin: NDArray[np.int64]
-    kept: NDArray[np.bool_]
+    unchanged: NDArray[np.bool_]
 
 
 def grow_part(part: Part, result: SplitResult) -> GrownPart:
     """Follow the circuit through a round of splits; independent elements carry weights before and after."""
     circuit, n_literals = result.circuit, result.circuit.n_literals
     origin = np.concatenate([np.arange(n_literals), n_literals + result.origin])
-    kept = np.concatenate([np.ones(n_literals, dtype=bool), result.kept])
+    unchanged = np.concatenate([np.ones(n_literals, dtype=bool), result.unchanged])
     weighted = part.weighted[origin]
     weighted[n_literals:] = True
     weighted[n_literals + dependent_elements(circuit, ~part.weighted[origin][n_literals:])] = False
-    return GrownPart(Part(part.view, circuit, weighted), origin, kept)
+    return GrownPart(Part(part.view, circuit, weighted), origin, unchanged)

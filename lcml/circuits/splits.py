@@ -35,12 +35,12 @@ class SplitResult:
     """A grown circuit and where its elements come from.
 
     origin (n_elements,): for each new element the old element whose weights it inherits;
-    kept (n_elements,): whether its flow is that of its origin for every example.
+    unchanged (n_elements,): whether its flow is that of its origin for every example.
     """
 
     circuit: Circuit
     origin: IntArray
-    kept: NDArray[np.bool_]
+    unchanged: NDArray[np.bool_]
 
 
 def apply_splits(circuit: Circuit, splits: Iterable[Split], depth: int = 0) -> SplitResult:
@@ -110,7 +110,7 @@ class _Element:
     prime: int
     sub: int
     origin: int
-    kept: bool
+    unchanged: bool
 
 
 @dataclass(slots=True, eq=False)
@@ -124,7 +124,7 @@ class _Editor:
 
     def __init__(self, circuit: Circuit, depth: int) -> None:
         self._circuit, self._depth = circuit, depth
-        self._n_variables, self._n_literals = circuit.n_variables, circuit.n_literals
+        self._n_variables, self._n_literals, self._implied = circuit.n_variables, circuit.n_literals, circuit.implied
         vtree = circuit.vtree
         self._left, self._right = vtree.left.tolist(), vtree.right.tolist()
         self._range, self._position = vtree.scope_range.tolist(), np.argsort(vtree.leaf_order).tolist()
@@ -140,7 +140,7 @@ class _Editor:
         gate, element, halves = self.halves(split)
         for source in self.touched:
             for touched in source.elements:
-                touched.kept = False
+                touched.unchanged = False
         index = gate.elements.index(element)
         gate.elements[index : index + 1] = halves
 
@@ -154,7 +154,7 @@ class _Editor:
 
     def implied_by(self, node: int) -> frozenset[int]:
         """What the circuit knew of `node`; a split adds nothing to that, and a new gate is conditioned already."""
-        return self._circuit.implied[node] if node < self._circuit.n_nodes else frozenset()
+        return self._implied[node] if node < len(self._implied) else frozenset()
 
     def finish(self) -> SplitResult:
         """Drop what the root no longer reaches, renumber by height, and freeze."""
@@ -180,8 +180,8 @@ class _Editor:
             frozen(number[[element.prime for element in elements]]),
             frozen(number[[element.sub for element in elements]]),
         )
-        kept = np.array([element.kept for element in elements], dtype=bool)
-        return SplitResult(circuit, frozen([element.origin for element in elements]), kept)
+        unchanged = np.array([element.unchanged for element in elements], dtype=bool)
+        return SplitResult(circuit, frozen([element.origin for element in elements]), unchanged)
 
 
 _OPEN = -1

@@ -198,39 +198,6 @@ class WindowView:
 View: TypeAlias = IdentityView | WindowView
 
 
-@dataclass(frozen=True, eq=False)
-class EveryPosition:
-    """A view that keeps every position of `view` apart: each is a cell of its own, and nothing is square-rooted."""
-
-    view: View
-    root: ClassVar[bool] = False
-    kind: ClassVar[str] = "every position"
-
-    @property
-    def n_inputs(self) -> int:
-        return self.view.n_inputs
-
-    @property
-    def n_variables(self) -> int:
-        return self.view.n_variables
-
-    @property
-    def n_positions(self) -> int:
-        return self.view.n_positions
-
-    @property
-    def n_cells(self) -> int:
-        return self.view.n_positions
-
-    @property
-    def index(self) -> IntArray:
-        return self.view.index
-
-    @cached_property
-    def cell_start(self) -> IntArray:
-        return np.arange(self.n_positions + 1, dtype=np.int32)
-
-
 _KINDS: dict[str, Any] = {"identity": IdentityView, "window": WindowView}
 
 
@@ -255,10 +222,8 @@ def window_vtree(view: WindowView, offset: tuple[int, int] = (0, 0)) -> Vtree:
     return vtrees.grid(*view.window, offset, n_channels=len(view.chosen_channels))
 
 
-def windows(view: View | EveryPosition, examples: Array, xp: Any) -> Array:
+def windows(view: View, examples: Array, xp: Any) -> Array:
     """What the circuit's variables read: (n_positions, n_examples, n_variables) of examples (n_examples, n_inputs)."""
-    if isinstance(view, EveryPosition):
-        view = view.view
     if isinstance(view, IdentityView):
         return examples[None, :, :]
     n_examples, (height, width) = examples.shape[0], view.window
@@ -272,16 +237,6 @@ def windows(view: View | EveryPosition, examples: Array, xp: Any) -> Array:
     places = (view.position_origin + np.array(view.padding)).tolist()
     read = [images[:, :, y : y + height, x : x + width] for y, x in places]
     return xp.stack([xp.reshape(window, (n_examples, view.n_variables)) for window in read], axis=0)
-
-
-def pool(view: View | EveryPosition, values: Array, xp: Any) -> Array:
-    """Features of flows: (n_cells, n_rows, n_examples) of values (n_rows, n_positions, n_examples).
-
-    The mean over the positions of each cell, its square root where `view.root`.
-    """
-    cells = pairwise(view.cell_start.tolist())
-    pooled = xp.stack([xp.mean(values[:, first:stop, :], axis=1) for first, stop in cells], axis=0)
-    return xp.sqrt(pooled) if view.root else pooled
 
 
 def _runs(n_positions: int, n_cells: int) -> list[int]:

@@ -164,13 +164,16 @@ def _grid(builder: "_Builder", height: int, width: int, offset: tuple[int, int],
     return block_ids.popitem()[1]
 
 
-def from_mutual_information(data: ArrayLike, labels: ArrayLike | None = None, *, alpha: float = 1.0) -> Vtree:
+def from_mutual_information(
+    data: ArrayLike, labels: ArrayLike | None = None, weights: ArrayLike | None = None, *, alpha: float = 1.0
+) -> Vtree:
     """Pair up, level by level, the blocks of variables that tell most about each other.
 
     data (n_examples, n_variables) in [0, 1]: row i makes X_v true with probability data[i, v], independently. The
     mutual information of two variables comes from their expected joint counts, smoothed by `alpha`; with `labels`
-    (n_examples,) it is that given the class, which also sees variables that only together tell the class (XOR). That of
-    two blocks is the mean over their pairs. Greedy matching at every level, so the tree's height is ceil(log2 n).
+    (n_examples,) it is that given the class, which also sees variables that only together tell the class (XOR).
+    Examples count as often as `weights` (n_examples,) say. That of two blocks is the mean over their pairs. Greedy
+    matching at every level, so the tree's height is ceil(log2 n).
     Source: the bottom-up method of Liang, Bekker & Van den Broeck, UAI 2017, section 4.1.
     """
     values = np.asarray(data, dtype=np.float64)
@@ -179,10 +182,12 @@ def from_mutual_information(data: ArrayLike, labels: ArrayLike | None = None, *,
     codes = np.zeros(len(values)) if labels is None else np.asarray(labels)
     if codes.shape != (len(values),):
         raise CircuitError(f"vtree: expected {len(values)} labels, found an array of shape {codes.shape}")
+    counts = np.ones(len(values)) if weights is None else np.asarray(weights, dtype=np.float64)
     information = np.zeros((values.shape[1], values.shape[1]))
     for code in np.unique(codes):
-        part = values[codes == code]
-        information += len(part) / len(values) * _mutual_information(part, alpha)
+        part = codes == code
+        share, of_part = counts[part].sum() / counts.sum(), None if weights is None else counts[part]
+        information += share * _mutual_information(values[part], of_part, alpha)
     builder = _Builder()
     blocks = [builder.leaf(v) for v in range(values.shape[1])]
     while len(blocks) > 1:
@@ -233,11 +238,14 @@ def _from_order(order: Sequence[int], cut: Callable[[int], int]) -> Vtree:
     return builder.build()
 
 
-def _mutual_information(values: NDArray[np.float64], alpha: float) -> NDArray[np.float64]:
+def _mutual_information(
+    values: NDArray[np.float64], weights: NDArray[np.float64] | None, alpha: float
+) -> NDArray[np.float64]:
     """(n_variables, n_variables) pairwise mutual information in nats; the diagonal means nothing."""
-    n_examples = len(values)
-    true = values.sum(axis=0)
-    both = values.T @ values
+    n_examples = len(values) if weights is None else weights.sum()
+    weighted = values if weights is None else values * weights[:, None]
+    true = weighted.sum(axis=0)
+    both = weighted.T @ values
     counts = {
         (1, 1): both,
         (1, 0): true[:, None] - both,

@@ -43,10 +43,12 @@ def bench(
 
     from lcml.cli.inputs import read_examples
     from lcml.formats import load_model
+    from lcml.inputs.rows import Matrix
     from lcml.reproduce import benchmark
 
     loaded = load_model(model)
     sizes = tuple(batch_size or benchmark.BATCH_SIZES)
+    inputs: Matrix
     if data is None:
         inputs = benchmark.random_inputs(loaded.encoder, max(sizes), _SEED)
     else:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from lcml.cli.common import BackendOption, DataDirOption, JsonOption, TrackingUriOption
+from lcml.cli.common import BackendOption, DataDirOption, JsonOption, TrackingUriOption, open_backend
 
 _INTERRUPTED = 130
 
@@ -69,6 +69,7 @@ def reproduce(
     setup = Setup(
         directory, quick, data_dir, backend, no_tracking, tracking_uri, None if models is None else Path(models)
     )
+    open_backend(backend)
     tables = tuple(TABLES) if table is None else (table,)
     try:
         exit_code = run(setup, tables, row or ["*"], skip or [], json=json, quiet=quiet)

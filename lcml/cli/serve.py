@@ -34,7 +34,7 @@ def serve(
     from pathlib import Path
 
     from lcml.errors import MissingDependencyError
-    from lcml.tracking import DEFAULT_URI, fetch_onnx, is_reference
+    from lcml.tracking import fetch_onnx, is_reference
 
     for package in _NEEDED:
         if find_spec(package) is None:
@@ -50,7 +50,7 @@ def serve(
             if not is_reference(argument):
                 passed_on.append(argument)
                 continue
-            fetch_onnx(argument, Path(repository), tracking_uri or DEFAULT_URI)
+            fetch_onnx(argument, Path(repository), tracking_uri)
             if repository not in passed_on:  # once: it holds all that is fetched
                 passed_on.append(repository)
         code = main(passed_on)

@@ -16,8 +16,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from lcml.errors import TrackingError
-from lcml.tracking.address import shown
-from lcml.tracking.records import DEFAULT_URI
+from lcml.tracking.address import shown, store_uri
 from lcml.tracking.runs import open_store
 from lcml.tracking.store import Store, translated
 
@@ -57,7 +56,7 @@ def log_onnx(
     example: NDArray[Any],
     *,
     params: Mapping[str, object] | None = None,
-    uri: str = DEFAULT_URI,
+    uri: str | None = None,
 ) -> str:
     """Log an ONNX model to a run: MODEL_FILE and its sidecars, whole in one file and run on the CPU; the model's id.
 
@@ -66,6 +65,7 @@ def log_onnx(
     params: what is said of the model. Raises TrackingError where that fails or the store does not answer,
     MissingDependencyError.
     """
+    uri = store_uri(uri)
     store = open_store(uri)
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     with translated(uri):
@@ -89,7 +89,7 @@ def log_onnx(
     return str(logged.model_id)
 
 
-def register(run_id: str, name: str, alias: str | None = None, uri: str = DEFAULT_URI) -> RegisteredVersion:
+def register(run_id: str, name: str, alias: str | None = None, uri: str | None = None) -> RegisteredVersion:
     """Make the last ONNX model of a run a new version of the registered model `name`, and what `alias` stands for.
 
     Raises TrackingError for a run without such a model, a name or alias that MLflow does not take, or a store that
@@ -101,6 +101,7 @@ def register(run_id: str, name: str, alias: str | None = None, uri: str = DEFAUL
         raise TrackingError(
             f"alias {alias!r}: expected letters, digits, - and _, neither 'latest' nor like a version ('v2')"
         )
+    uri = store_uri(uri)
     store = open_store(uri)
     with translated(uri):
         from mlflow.exceptions import MlflowException
@@ -117,7 +118,7 @@ def register(run_id: str, name: str, alias: str | None = None, uri: str = DEFAUL
     return RegisteredVersion(name, int(made.version), alias, str(logged.model_id), run_id)
 
 
-def fetch_onnx(reference: str, directory: Path, uri: str = DEFAULT_URI) -> Path:
+def fetch_onnx(reference: str, directory: Path, uri: str | None = None) -> Path:
     """Put the registered model `models:/NAME@ALIAS` or `models:/NAME/VERSION` into a repository, with its sidecar.
 
     The model becomes directory/NAME/VERSION/model.onnx; its path. Raises TrackingError where there is no such model, or
@@ -129,6 +130,7 @@ def fetch_onnx(reference: str, directory: Path, uri: str = DEFAULT_URI) -> Path:
             f"model {reference!r}: expected models:/NAME@ALIAS or models:/NAME/VERSION (NAME: letters, digits, . _ -)"
         )
     name, alias, version = match.groups()
+    uri = store_uri(uri)
     store = open_store(uri)
     with translated(uri), tempfile.TemporaryDirectory(prefix="lcml-") as temporary:
         from mlflow.artifacts import download_artifacts
