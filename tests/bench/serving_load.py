@@ -114,7 +114,8 @@ def _long_run(path: Path, cases: Sequence[Case], seconds: float, n_idle: int) ->
         client.close()
     print(
         f"\n{tally.seconds:.0f} s, 16 clients, {n_idle} idle connections at {OPEN_FILES} open files, "
-        f"{n_reloads} reloads, then SIGTERM under load: {len(tally.latencies):,} requests answered, {len(tally.lost)} lost, {len(tally.wrong)} wrong, exit code {code}; "
+        f"{n_reloads} reloads, then SIGTERM under load: {len(tally.latencies):,} requests answered, "
+        f"{len(tally.lost)} lost, {len(tally.wrong)} wrong, exit code {code}; "
         f"p50 {tally.milliseconds(0.5):.2f} ms, p99 {tally.milliseconds(0.99):.2f} ms, "
         f"worst {tally.milliseconds(1.0):.1f} ms"
     )
