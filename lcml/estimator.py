@@ -22,7 +22,7 @@ from lcml.data.stratify import apportion, draw
 from lcml.errors import DataError, SettingsError
 from lcml.explain.importance import feature_importances
 from lcml.inputs.encoding import encoded
-from lcml.inputs.rows import Matrix, SparseMatrix, all_rows
+from lcml.inputs.rows import Matrix, SparseMatrix, all_rows, chunks
 from lcml.learning.learner import Learner
 from lcml.learning.state import EncodedSet, RoundReport
 from lcml.model.head import HEADS, predicted_codes
@@ -147,8 +147,11 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         eval_examples: Examples | None,
         callback: Callback | None,
     ) -> None:
-        settings, codes = chosen.learning(), examples.labels
-        rest, aside = _set_aside(codes, chosen.valid_fraction if eval_examples is None else 0, settings.seed)
+        settings, valid_fraction = chosen.learning(), chosen.valid_fraction if eval_examples is None else 0
+        if valid_fraction == 0 and chosen.augment is None:  # no draw: weights are repeated examples
+            examples, weights = _merged(examples, weights)
+        codes = examples.labels
+        rest, aside = _set_aside(codes, valid_fraction, settings.seed)
         shape = check_shape(chosen.image_shape, examples.features.shape[1], "X")
         names = getattr(self, "feature_names_in_", None)
         raw = examples.select(rest)
@@ -165,12 +168,9 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
             of_rows = None if of_rows is None else np.tile(of_rows, augmentation.copies + 1)
             return dataclasses.replace(train, weights=of_rows)
 
-        choosing = eval_examples or examples.select(aside)
-        valid_weights = None if weights is None or eval_examples is not None else weights[aside]
-        train = to_learn_from(rest)
-        valid = EncodedSet(encoded(encoder, choosing.features), choosing.labels, valid_weights)
-        if rest is aside:  # no draw stands between weights and repeated examples: they are the same, to the bit
-            train, valid = train.merged(), valid.merged()
+        train, choosing = to_learn_from(rest), eval_examples or examples.select(aside)
+        choosing_weights = None if weights is None or eval_examples is not None else weights[aside]
+        valid = EncodedSet(encoded(encoder, choosing.features), choosing.labels, choosing_weights)
         views = [parse_view(text) for text in chosen.view or ("whole",)]
         whole = partial(_choose_vtree, chosen.vtree, encoded_shape(encoder, shape), train, settings.seed)
         places = choose_places(views, encoder, shape, whole)
@@ -219,6 +219,17 @@ def _reports(learner: Learner, everything: Callable[[], EncodedSet] | None) -> I
 
 def _rows(features: Any) -> Matrix:
     return all_rows(SparseMatrix(features)) if issparse(features) else features
+
+
+def _merged(examples: Examples, weights: FloatArray | None) -> tuple[Examples, FloatArray | None]:
+    """Equal examples of one class as a single one of the sum of their weights, where the first of them stood."""
+    place: dict[tuple[bytes, int], int] = {}
+    rows = (row.tobytes() for chunk in chunks(examples.features) for row in examples.features[chunk])
+    which = [place.setdefault(key, len(place)) for key in zip(rows, examples.labels.tolist(), strict=True)]
+    if len(place) == len(which):
+        return examples, weights
+    first = np.unique(which, return_index=True)[1]
+    return examples.select(first), np.bincount(which, weights).astype(np.float64)
 
 
 def _set_aside(codes: NDArray[np.int64], fraction: float, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

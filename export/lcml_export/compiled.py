@@ -5,12 +5,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from lcml.arrays import FloatArray
 from lcml.circuits.parts import Part
 from lcml.circuits.views import IdentityView
 from lcml.errors import CircuitError
 from lcml.model.model import LogisticCircuit
 from lcml_export.factoring import factor
-from lcml_export.program import FloatArray, Program
+from lcml_export.program import Program
 from lcml_export.reduction import flows_as_terms, merged, reduce_flows
 
 

@@ -2,26 +2,22 @@
 compute them."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lcml.errors import SettingsError
 from lcml.inputs.channels import CHANNELS, RADIUS, ChannelEncoder
 from lcml.inputs.encoders import BooleanEncoder, ScaleEncoder
 from lcml.inputs.encoding import Encoder
 from lcml_export.graph import Graph, onnx_type
-
-InputType: TypeAlias = Literal["float32", "uint8", "float64"]
+from lcml_export.input_types import InputType
 
 _UINT8_MAX = 255
 
 
 def encode(graph: Graph, encoder: Encoder, features: str, input_type: InputType) -> str:
     """Probabilities float32 (n_examples, n_outputs) of raw `features` (n_examples, n_features)."""
-    if encoder.kind not in _NODES:
-        raise SettingsError(f"encoder {encoder.kind!r}: expected one that ONNX can hold: {', '.join(_NODES)}")
     return _NODES[encoder.kind](graph, encoder, features, input_type)
 
 
@@ -32,32 +28,33 @@ def _channels(graph: Graph, encoder: ChannelEncoder, features: str, input_type: 
     stencils = [CHANNELS[name] for name in encoder.channels] * n_images
     kernels = graph.constant([[stencil.kernel] for stencil in stencils], np.float32)
     offsets = graph.constant([stencil.offset for stencil in stencils], np.float32)
-    border = graph.constant([0, 0, RADIUS, RADIUS] * 2, np.int64)
-    images = graph.op(
-        "Reshape",
-        encode(graph, encoder.base, features, input_type),
-        graph.constant([0, *encoder.image_shape], np.int64),
-    )  # 0: as before
-    padded = graph.op("Pad", images, border, mode="edge")
-    responses = graph.op("Conv", padded, kernels, offsets, group=n_images)
+    encoded = encode(graph, encoder.base, features, input_type)
+    images = graph.op("Reshape", encoded, graph.constant([0, *encoder.image_shape], np.int64))  # 0: as before
+    for axis in (2, 3):  # what is beyond an edge is as the edge; runtimes that do not know Pad know Concat
+        first, last = (graph.take(images, [edge] * RADIUS, axis) for edge in (0, encoder.image_shape[axis - 1] - 1))
+        images = graph.concat([first, images, last], axis)
+    responses = graph.op("Conv", images, kernels, offsets, group=n_images)
     zero, one = (graph.constant(bound, np.float32) for bound in (0, 1))
     channels = graph.op("Clip", responses, zero, one)
     roots = np.array([stencil.root for stencil in stencils])
-    if roots.any():
-        rooted = graph.op("Sqrt", channels)
+    if roots.all():
+        channels = graph.op("Sqrt", channels)
+    elif roots.any():
         which = graph.constant(roots[:, None, None], np.bool_)
-        channels = rooted if roots.all() else graph.op("Where", which, rooted, channels)
+        channels = graph.op("Where", which, graph.op("Sqrt", channels), channels)
     return graph.op("Reshape", channels, graph.constant([-1, encoder.n_outputs]))
 
 
 def _boolean(graph: Graph, encoder: BooleanEncoder, features: str, input_type: InputType) -> str:
     """q = 1 where x >= threshold; a float32 x is compared with the smallest float32 that is not below the threshold."""
-    if input_type == "float64":
-        threshold = graph.constant(_shared(encoder.threshold), np.float64)
-    else:
-        features = as_float32(graph, features, input_type)
-        threshold = graph.constant(_shared(_rounded_up(encoder.threshold)), np.float32)
-    return graph.op("Cast", graph.op("GreaterOrEqual", features, threshold), to=onnx_type(np.float32))
+    threshold: NDArray[Any] = encoder.threshold
+    if input_type != "float64":
+        threshold = _rounded_up(threshold)
+    if input_type == "uint8":
+        features = graph.op("Cast", features, to=onnx_type(np.float32))
+    # Not and Less, which more runtimes know than GreaterOrEqual.
+    below = graph.op("Less", features, graph.constant(_shared(threshold)))
+    return graph.op("Cast", graph.op("Not", below), to=onnx_type(np.float32))
 
 
 def _scaled(graph: Graph, encoder: ScaleEncoder, features: str, input_type: InputType) -> str:
@@ -89,10 +86,6 @@ def _clipped(graph: Graph, features: str, low: NDArray[Any], high: NDArray[Any],
     if low.ndim == high.ndim == 0:
         return graph.op("Clip", features, graph.constant(low, kind), graph.constant(high, kind))
     return graph.op("Min", graph.op("Max", features, graph.constant(low, kind)), graph.constant(high, kind))
-
-
-def as_float32(graph: Graph, features: str, input_type: InputType) -> str:
-    return features if input_type == "float32" else graph.op("Cast", features, to=onnx_type(np.float32))
 
 
 def _shared(values: NDArray[Any]) -> NDArray[Any]:

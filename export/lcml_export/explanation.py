@@ -8,8 +8,9 @@ from onnx import TensorProto, helper
 
 from lcml.explain.contributions import feature_conditions
 from lcml.model.model import LogisticCircuit
-from lcml_export.encoding import InputType, encode
+from lcml_export.encoding import encode
 from lcml_export.graph import Graph, onnx_type
+from lcml_export.input_types import InputType
 from lcml_export.tiles import TILE, tiled
 from lcml_export.windows import pass_features, tile_of_passes
 
@@ -19,12 +20,12 @@ SWITCH = "explain"
 """A scalar bool input, true by default: an initializer that a caller may override."""
 
 
-def contributions(graph: Graph, model: LogisticCircuit, codes: str, input_type: InputType, *, portable: bool) -> None:
+def contributions(graph: Graph, model: LogisticCircuit, codes: str, input_type: InputType) -> None:
     """The output `contributions` (n_examples, n_features + 1): feature times weight, of the predicted class's weights.
 
     codes: the class numbers (n_examples,). The bias stands last, so that a row sums to the predicted class's logit;
-    with one weight set for two classes, to the one logit there is. Unless `portable`, who sets the input SWITCH
-    to false gets no rows, and the speed of a model without explanations.
+    with one weight set for two classes, to the one logit there is. With control flow, who sets the input SWITCH to
+    false gets no rows, and the speed of a model without explanations.
     """
     weights = np.concatenate([model.weights, model.bias[:, None]], axis=1)
     parts = [part for part in model.parts if part.n_features]
@@ -33,11 +34,11 @@ def contributions(graph: Graph, model: LogisticCircuit, codes: str, input_type: 
         encoded = encode(inner, model.encoder, inputs[0], input_type)
         by_cell = []
         for part in parts:
-            features = pass_features(inner, part.circuit, part.view, part.flows, encoded, portable=portable)
+            features = pass_features(inner, part.circuit, part.view, part.flows, encoded)
             by_example = inner.op("Transpose", features, perm=[1, 2, 0])
             by_cell.append(inner.op("Reshape", by_example, inner.constant([-1, part.n_features])))
         ones = inner.op("Expand", inner.constant(1, np.float32), inner.op("Shape", inputs[1]))
-        joined = inner.op("Concat", *by_cell, ones, axis=1)
+        joined = inner.concat([*by_cell, ones], axis=1)
         sets = inner.constant(weights, np.float32)
         if len(model.bias) == 1:
             return inner.op("Mul", joined, sets)
@@ -46,7 +47,7 @@ def contributions(graph: Graph, model: LogisticCircuit, codes: str, input_type: 
 
     column = graph.op("Unsqueeze", codes, graph.constant([1]))
     inputs = [("features", onnx_type(input_type)), (column, TensorProto.INT64)]
-    if portable:
+    if not graph.operators.control_flow:
         graph.op("Identity", rows(graph, ["features", column]), output="contributions")
         return
     width = weights.shape[1]

@@ -6,27 +6,29 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
 import lcml
+from lcml.data.raw import default_names
 from lcml.errors import SettingsError
 from lcml.formats.model_file import model_parts
 from lcml.model.model import LogisticCircuit
 from lcml_export import explanation, head, packaging, profiles
 from lcml_export.compiled import CompiledModel, compile_model
-from lcml_export.encoding import InputType
 from lcml_export.graph import ML_DOMAIN, Graph, onnx_type
-from lcml_export.profiles import Profile
+from lcml_export.input_types import AUTO, InputType, chosen_type
+from lcml_export.profiles import Profile, profile_named
 from lcml_export.verification import Check, verify
 
 MIN_OPSET, DEFAULT_OPSET, MAX_OPSET = 16, 18, 22
 """Opsets of ai.onnx an export may ask for; the default is what runtimes of 2023 and later read."""
 
 ML_OPSET = 3
+_INT64 = np.iinfo(np.int64)
 MAX_BATCH_SIZE = 4096
 """What config.pbtxt allows in one request."""
 
@@ -35,7 +37,7 @@ MAX_BATCH_SIZE = 4096
 class ExportReport:
     """What was exported, where to, and what the self-check found (no checks: it was switched off).
 
-    n_features: those that carry weights; n_terms, n_products, n_layers: the compiled programs, 0 in the profile flows.
+    n_features: those that carry weights; n_terms, n_products, n_layers: the compiled programs, 0 without one.
     """
 
     path: Path
@@ -71,11 +73,11 @@ class ExportReport:
 
 
 def export_model(
-    model: LogisticCircuit,
+    model: Any,
     path: str | Path,
     *,
-    profile: Profile = "auto",
-    input_dtype: InputType = "float32",
+    profile: str = "auto",
+    input_dtype: str = AUTO,
     logits: bool = False,
     explain: bool = False,
     opset: int | None = None,
@@ -87,7 +89,10 @@ def export_model(
 ) -> ExportReport:
     """Write `model` as ONNX: to the file `path` if that ends in .onnx, else to path/name/version/model.onnx.
 
-    Input `features` (batch, n_features) of type `input_dtype`, raw; outputs `label` (batch,) int64 or string,
+    model: or a fitted `lcml.LogisticCircuitClassifier`.
+
+    Input `features` (batch, n_features), raw, of type `input_dtype`: float32, uint8 or float64, or by "auto" float32
+    where it keeps what the encoder tells apart, else float64; outputs `label` (batch,) int64 or string,
     `probabilities` (batch, n_classes), with `logits` the logits (batch, n_sets), with `explain` the contributions and a
     sidecar that says what each is. feature_names: for the sidecar and the metadata, by default x0, x1, ...;
     source_sha256: hash of the model's file, by default of its content.
@@ -95,12 +100,17 @@ def export_model(
     Raises SettingsError for a bad option, CircuitError where the profile cannot serve the circuit, OutputError where
     the self-check fails (nothing is written then) or the files cannot be written.
     """
-    opset = _check_options(model, profile, input_dtype, opset, feature_names)
+    if feature_names is None:
+        feature_names = getattr(model, "feature_names_in_", None)  # of an estimator that was fitted to a data frame
+    model = _circuit_of(model)
+    chosen = profile_named(profile)
+    opset = _check_options(model, opset, feature_names)
     place = packaging.place_of(path, name, version)
-    names = list(feature_names or (f"x{i}" for i in range(model.encoder.n_features)))
-    compiled = compile_model(model, passes=profile == "flows")
+    names = list(default_names(model.encoder.n_features) if feature_names is None else feature_names)
+    input_type = chosen_type(model.encoder, input_dtype, names)
+    compiled = compile_model(model, passes=chosen.passes)
     programs = compiled.programs
-    proto = build(model, compiled, profile, input_dtype, logits=logits, explain=explain, opset=opset)
+    proto = build(model, compiled, chosen, input_type, logits=logits, explain=explain, opset=opset)
     metadata = _metadata(model, profile, source_sha256, feature_names)
     helper.set_model_props(proto, metadata)
     onnx.checker.check_model(proto, full_check=True)
@@ -109,13 +119,13 @@ def export_model(
         path=place.model,
         profile=profile,
         opset=opset,
-        input_dtype=input_dtype,
+        input_dtype=input_type,
         n_features=model.weights.shape[1],
         n_terms=sum(int(np.any(program.weights != 0, axis=0).sum()) for program in programs),
         n_products=sum(program.n_products for program in programs),
         n_layers=sum(len(program.table) + len(program.chain) for program in programs),
         n_bytes=len(content),
-        checks=verify(content, model, input_dtype) if self_check else (),
+        checks=verify(content, model, input_type) if self_check else (),
     )
     sidecar = explanation.sidecar(model, names) if explain else None
     config = packaging.triton_config(proto, place.name, MAX_BATCH_SIZE)
@@ -126,7 +136,7 @@ def export_model(
 def build(
     model: LogisticCircuit,
     compiled: CompiledModel,
-    profile: str,
+    profile: Profile,
     input_type: InputType,
     *,
     logits: bool,
@@ -134,8 +144,8 @@ def build(
     opset: int,
 ) -> onnx.ModelProto:
     """The ONNX model, without metadata."""
-    graph = Graph()
-    profiles.logits(graph, model, compiled, profile, input_type)
+    graph = Graph(profile.operators)
+    profiles.logits(graph, model, compiled, profile.layout, input_type)
     codes = head.label(graph, model, "logits")
     head.probabilities(graph, model, "logits")
     label_type = TensorProto.STRING if isinstance(model.classes[0], str) else TensorProto.INT64
@@ -143,10 +153,10 @@ def build(
     if logits:
         outputs.append(("logits", TensorProto.FLOAT, [len(model.bias)]))
     if explain:
-        explanation.contributions(graph, model, codes, input_type, portable=profile == "portable")
+        explanation.contributions(graph, model, codes, input_type)
         outputs.append(("contributions", TensorProto.FLOAT, [model.weights.shape[1] + 1]))
     inputs = [helper.make_tensor_value_info("features", onnx_type(input_type), ["batch", model.encoder.n_features])]
-    if explain and profile != "portable":
+    if explain and profile.operators.control_flow:
         inputs.append(helper.make_tensor_value_info(explanation.SWITCH, TensorProto.BOOL, []))
         graph.initializers.append(helper.make_tensor(explanation.SWITCH, TensorProto.BOOL, [], [True]))
     proto = helper.make_model(
@@ -158,7 +168,7 @@ def build(
             graph.initializers,
             doc_string=_DOCUMENTATION,
         ),
-        opset_imports=_opsets(graph, opset),
+        opset_imports=[helper.make_opsetid("", opset)] + [helper.make_opsetid(ML_DOMAIN, ML_OPSET)] * graph.uses_ml,
         producer_name="lcml",
         producer_version=lcml.__version__,
         doc_string=_DOCUMENTATION,
@@ -173,17 +183,20 @@ the metadata lcml.classes. logits: the weight functions. contributions: what eve
 logit, the bias last."""
 
 
-def _opsets(graph: Graph, opset: int) -> list[onnx.OperatorSetIdProto]:
-    uses_ml = any(domain == ML_DOMAIN for domain in graph.domains())
-    return [helper.make_opsetid("", opset)] + ([helper.make_opsetid(ML_DOMAIN, ML_OPSET)] if uses_ml else [])
+def _circuit_of(model: Any) -> LogisticCircuit:
+    """The model itself, or that of a fitted estimator."""
+    found = getattr(model, "model_", model)
+    if not isinstance(found, LogisticCircuit):
+        raise SettingsError(
+            f"found a {type(model).__name__}: expected a LogisticCircuit or a LogisticCircuitClassifier after fit"
+        )
+    return found
 
 
-def _check_options(
-    model: LogisticCircuit, profile: str, input_dtype: str, opset: int | None, feature_names: Sequence[str] | None
-) -> int:
-    profiles.check_profile(profile)
-    if input_dtype not in get_args(InputType):
-        raise SettingsError(f"unknown input type {input_dtype!r}: expected one of {', '.join(get_args(InputType))}")
+def _check_options(model: LogisticCircuit, opset: int | None, feature_names: Sequence[str] | None) -> int:
+    for label in model.classes:
+        if isinstance(label, int) and not _INT64.min <= label <= _INT64.max:
+            raise SettingsError(f"class {label}: ONNX has no whole number beyond {_INT64.max}; train on labels of text")
     if feature_names is not None and len(feature_names) != model.encoder.n_features:
         raise SettingsError(
             f"expected {model.encoder.n_features} feature names, one per feature, found {len(feature_names)}"

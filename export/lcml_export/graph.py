@@ -1,5 +1,7 @@
-"""A small builder of ONNX graphs: nodes and constants with generated names."""
+"""A small builder of ONNX graphs: nodes and constants with generated names, of the operators that a profile may use."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,6 +11,22 @@ from onnx import helper, numpy_helper
 
 ML_DOMAIN = "ai.onnx.ml"
 
+IndexArray = NDArray[np.int64]
+"""Indices, as Gather takes them."""
+
+
+@dataclass(frozen=True)
+class Operators:
+    """What a graph may use beyond the plain operators of ai.onnx.
+
+    control_flow: Scan, for tiles of examples, and If; ml: ArrayFeatureExtractor of ai.onnx.ml, on a few examples many
+    times faster than Gather; scatter: ScatterElements that adds, for the sums over the elements of a gate.
+    """
+
+    control_flow: bool = True
+    ml: bool = True
+    scatter: bool = False
+
 
 class Graph:
     """Nodes and constants under construction; values are named by strings.
@@ -17,28 +35,32 @@ class Graph:
     call, one by one, which costs more than a small graph takes to run.
     """
 
-    def __init__(self, owner: "Graph | None" = None, prefix: str = "") -> None:
+    def __init__(self, operators: Operators, owner: "Graph | None" = None, prefix: str = "") -> None:
+        self.operators = operators
         self.nodes: list[onnx.NodeProto] = []
+        self.initializers: list[onnx.TensorProto] = []
         self._owner = owner or self
         self._prefix = prefix
         self._constants: dict[tuple[str, tuple[int, ...], bytes], str] = {}
-        self.initializers: list[onnx.TensorProto] = []
-        if owner is None:
-            self._counter = 0
-            self._domains: set[str] = set()
+        self._counter = 0
+        self.uses_ml = False
 
     def op(self, kind: str, *inputs: str, output: str | None = None, domain: str = "", **attributes: Any) -> str:
         """Add a node with one output and return the output's name."""
-        return self.ops(kind, *inputs, outputs=(output or self.fresh(kind),), domain=domain, **attributes)[0]
+        output = output or self.fresh(kind)
+        self.nodes.append(
+            helper.make_node(kind, list(inputs), [output], name=f"{output}_node", domain=domain, **attributes)
+        )
+        self._owner.uses_ml |= domain == ML_DOMAIN
+        return output
 
-    def ops(
-        self, kind: str, *inputs: str, outputs: tuple[str, ...], domain: str = "", **attributes: Any
-    ) -> tuple[str, ...]:
-        """Add a node with several outputs."""
-        name = f"{outputs[0]}_node"
-        self.nodes.append(helper.make_node(kind, list(inputs), list(outputs), name=name, domain=domain, **attributes))
-        self._owner._domains.add(domain)
-        return outputs
+    def take(self, source: str, index: Any, axis: int = 0) -> str:
+        """The entries `index`, known now, of `source` along `axis`."""
+        return self.op("Gather", source, self.constant(index, np.int64), axis=axis)
+
+    def concat(self, parts: Sequence[str], axis: int = 0) -> str:
+        """`parts` joined along `axis`; without a node where there is one."""
+        return self.op("Concat", *parts, axis=axis) if len(parts) > 1 else parts[0]
 
     def constant(self, values: Any, dtype: Any = None) -> str:
         """The name of an initializer that holds `values`; equal ones are stored once."""
@@ -51,13 +73,9 @@ class Graph:
             self.initializers.append(_tensor(array, self._constants[key]))
         return self._constants[key]
 
-    def domains(self) -> frozenset[str]:
-        """The operator sets used, here and in bodies."""
-        return frozenset(self._owner._domains)
-
     def body(self, prefix: str) -> "Graph":
         """A graph for the body of a control flow operator."""
-        return Graph(self._owner, f"{self._prefix}{prefix}_")
+        return Graph(self.operators, self._owner, f"{self._prefix}{prefix}_")
 
     def fresh(self, kind: str) -> str:
         self._owner._counter += 1

@@ -1,8 +1,5 @@
 """From logits to label and probabilities, as `lcml.model.model` defines them."""
 
-import numpy as np
-from onnx import TensorProto
-
 from lcml.model.model import LogisticCircuit
 from lcml_export.graph import Graph
 
@@ -15,8 +12,7 @@ def probabilities(graph: Graph, model: LogisticCircuit, logits: str) -> None:
     if model.head.is_joint:
         graph.op("Softmax", logits, axis=1, output="probabilities")
     elif len(model.bias) == 1:
-        both = graph.op("Concat", graph.op("Neg", logits), logits, axis=1)
-        graph.op("Sigmoid", both, output="probabilities")
+        graph.op("Sigmoid", _both(graph, logits), output="probabilities")
     else:
         log_sigmoid = graph.op("Neg", graph.op("Softplus", graph.op("Neg", logits)))
         graph.op("Softmax", log_sigmoid, axis=1, output="probabilities")
@@ -26,12 +22,13 @@ def label(graph: Graph, model: LogisticCircuit, logits: str) -> str:
     """The output `label` (n_examples,), int64 or string; returns the name of the class numbers (n_examples,) int64."""
     is_code = list(model.classes) == list(range(len(model.classes)))
     output = "label" if is_code else None
-    if len(model.bias) == 1:
-        flat = graph.op("Reshape", logits, graph.constant([-1]))
-        is_second = graph.op("Greater", flat, graph.constant(0, np.float32))
-        codes = graph.op("Cast", is_second, to=TensorProto.INT64, output=output)
-    else:
-        codes = graph.op("ArgMax", logits, axis=1, keepdims=0, output=output)
+    of_classes = _both(graph, logits) if len(model.bias) == 1 else logits
+    codes = graph.op("ArgMax", of_classes, axis=1, keepdims=0, output=output)
     if not is_code:
         graph.op("Gather", graph.constant(list(model.classes)), codes, axis=0, output="label")
     return codes
+
+
+def _both(graph: Graph, logits: str) -> str:
+    """(n_examples, 2) of the one logit there is, which is the second class's."""
+    return graph.concat([graph.op("Neg", logits), logits], axis=1)

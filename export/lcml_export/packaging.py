@@ -33,6 +33,8 @@ class Place:
 def place_of(path: str | Path, name: str, version: int) -> Place:
     """Where an export to `path` goes. Raises SettingsError for a name or version that no repository can have."""
     path = Path(path)
+    if path.name == "-":
+        raise SettingsError("an export is several files: expected FILE.onnx or a DIR for them, not - (standard output)")
     if path.suffix == ".onnx":
         stem = path.stem
         return Place(path, path.with_name(f"{stem}.explain.json"), path.with_name(f"{stem}.report.json"), None, stem)

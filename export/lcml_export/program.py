@@ -2,19 +2,16 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
+from lcml.arrays import FloatArray
+from lcml_export.graph import IndexArray
 
 
 @dataclass(frozen=True, eq=False)
 class Products:
     """Rows left[i] * right[i]; which rows the indices mean is said by `Program`."""
 
-    left: IntArray
-    right: IntArray
+    left: IndexArray
+    right: IndexArray
 
     def __len__(self) -> int:
         return len(self.left)
@@ -34,7 +31,7 @@ class Program:
     n_variables: int
     table: tuple[Products, ...]
     chain: tuple[Products, ...]
-    table_features: IntArray
+    table_features: IndexArray
     weights: FloatArray
     bias: FloatArray
 
@@ -46,14 +43,3 @@ class Program:
     def n_used(self) -> list[int]:
         """Per layer of the chain, how many of its rows, the first ones, the next layer uses."""
         return [int(layer.left.max()) + 1 for layer in self.chain[1:]] + [0] * bool(self.chain)
-
-    def evaluate(self, probabilities: FloatArray) -> FloatArray:
-        """(n_examples, n_sets) logits of probabilities (n_examples, n_variables), in the precision of the input."""
-        rows = np.concatenate([probabilities.T, 1 - probabilities.T])
-        for layer in self.table:
-            rows = np.concatenate([rows, rows[layer.left] * rows[layer.right]])
-        features, before = [rows[self.table_features]], rows
-        for layer in self.chain:
-            before = before[layer.left] * rows[layer.right]
-            features.append(before)
-        return np.asarray((self.weights @ np.concatenate(features)).T + self.bias)

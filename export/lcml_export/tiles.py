@@ -16,12 +16,14 @@ Body = Callable[[Graph, Sequence[str]], str]
 
 
 def tiled(graph: Graph, body: Body, inputs: Sequence[tuple[str, int]], width: int, tile: int = TILE) -> str:
-    """(n_examples, width) float32: `body` of the rows of `inputs`, tile by tile.
+    """(n_examples, width) float32: `body` of the rows of `inputs`, tile by tile, or at once without control flow.
 
     inputs: name and ONNX element type of tensors (n_examples, columns) with columns known; body: builds the nodes
     that map tiles of the inputs, (tile, columns), to (tile, width) and returns the result's name; tile: examples at
     most.
     """
+    if not graph.operators.control_flow:
+        return body(graph, [source for source, _ in inputs])
     n_examples = graph.op("Slice", graph.op("Shape", inputs[0][0]), *(graph.constant([i]) for i in (0, 1)))
     align = graph.constant([_ALIGN if tile == TILE else 1])
     n_tiles = _at_least_one(graph, _ceil_div(graph, n_examples, graph.constant([tile])))

@@ -10,17 +10,20 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
+from lcml.arrays import FloatArray
 from lcml.backend import get_backend
 from lcml.errors import MissingDependencyError, OutputError
+from lcml.inputs.encoding import Encoder
 from lcml.model.head import predicted_codes
 from lcml.model.model import LogisticCircuit
+from lcml_export.input_types import ROUNDING, InputType, float32_errors
 
 BATCHES = (0, 1, 2, 127, 128, 129, 1000)
 REFERENCE_BATCHES = (0, 1, 2, 129)
 """The reference evaluator is slow; a tile and a bit more shows what it can show."""
 
-ROUNDING_UNITS = 64
-"""Logits may differ by so many float32 roundings of the largest sum of |weight * feature|, and 1e-6 in any case."""
+MAX_SUM = 1e3
+"""Of the largest sum of |weight * feature|, as much counts; logits may differ by 1e-6 in any case."""
 
 ROOT_OF_ROUNDING = float(np.sqrt(np.finfo(np.float32).eps))
 """What a square root makes of one rounding of a flow that should be 0."""
@@ -29,6 +32,8 @@ PROBABILITY_TOLERANCE = 1e-4
 
 _MARGIN = 0.1
 """Random inputs go beyond the encoder's range by this share of it on either side."""
+
+_FINITE = (np.finfo(np.float64).min, np.finfo(np.float64).max)
 
 _AT_ONCE = 64
 """Examples that lcml computes at once: with windows, each takes megabytes."""
@@ -63,8 +68,10 @@ class Check:
         )
 
 
-def verify(content: bytes, model: LogisticCircuit, input_type: str, seed: int = 0) -> tuple[Check, ...]:
-    """Run the exported model `content` on random, Boolean, zero, one and real inputs in all BATCHES.
+def verify(content: bytes, model: LogisticCircuit, input_type: InputType, seed: int = 0) -> tuple[Check, ...]:
+    """Run the exported model `content` on random, Boolean, zero, one, real and close inputs in all BATCHES.
+
+    lcml gets the inputs in double precision, the graph in its own type.
 
     Raises OutputError naming the first check that fails, MissingDependencyError without onnxruntime.
     """
@@ -72,11 +79,11 @@ def verify(content: bytes, model: LogisticCircuit, input_type: str, seed: int = 
     runs = {"onnxruntime": _onnxruntime(exposed), "reference": _reference(exposed)}
     checks, tolerance = [], _tolerance(model)
     for kind, features in example_inputs(model, input_type, seed):
-        logits = _reference_logits(model, features)
+        logits, given = _reference_logits(model, features), features.astype(input_type)
         for batch in BATCHES if kind == "random" else (len(features),):
             for name, run in runs.items():
                 if name == "onnxruntime" or batch in REFERENCE_BATCHES:
-                    checks.append(_compare(name, kind, model, run(features[:batch]), logits[:batch], tolerance))
+                    checks.append(_compare(name, kind, model, run(given[:batch]), logits[:batch], tolerance))
     for check in checks:
         if not check.passed:
             raise OutputError(
@@ -87,17 +94,35 @@ def verify(content: bytes, model: LogisticCircuit, input_type: str, seed: int = 
     return tuple(checks)
 
 
-def example_inputs(model: LogisticCircuit, input_type: str, seed: int) -> Iterator[tuple[str, NDArray[Any]]]:
-    """Raw inputs of every kind: random (beyond the encoder's range too), and 129 or 2 Boolean, zero, one, real ones."""
+def example_inputs(model: LogisticCircuit, input_type: InputType, seed: int) -> Iterator[tuple[str, FloatArray]]:
+    """Raw inputs of every kind: random (beyond the encoder's range too), and 129 or 2 Boolean, zero, one, real, close
+    ones; these are neighbours of their type in the middle of the range, where a threshold is."""
     generator = np.random.default_rng(seed)
     encoder, n = model.encoder, model.encoder.n_features
-    beyond = generator.uniform(-_MARGIN, 1 + _MARGIN, (max(BATCHES), n))
-    yield "random", _as_input(encoder.inputs_at(beyond), input_type)
-    yield "Boolean", _as_input(encoder.inputs_at(generator.integers(0, 2, (129, n)).astype(np.float64)), input_type)
-    yield "zero", _as_input(np.zeros((2, n)), input_type)
-    yield "one", _as_input(np.ones((2, n)), input_type)
-    sparse = np.where(generator.random((129, n)) < 0.8, 0.0, generator.random((129, n)))
-    yield "real", _as_input(encoder.inputs_at(sparse), input_type)
+    some = (max(REFERENCE_BATCHES), n)
+    sparse = np.where(generator.random(some) < 0.8, 0.0, generator.random(some))
+    middle = encoder.inputs_at(np.full(some, 0.5)).astype(input_type)
+    if input_type != "uint8":
+        middle = np.nextafter(middle, generator.choice(np.array([-np.inf, 0, np.inf], middle.dtype), some))
+    kinds = {
+        "random": encoder.inputs_at(generator.uniform(-_MARGIN, 1 + _MARGIN, (max(BATCHES), n))),
+        "Boolean": encoder.inputs_at(generator.integers(0, 2, some).astype(np.float64)),
+        "zero": np.zeros((2, n)),
+        "one": np.ones((2, n)),
+        "real": encoder.inputs_at(sparse),
+        "close": middle,
+    }
+    for kind, values in kinds.items():
+        yield kind, _given(encoder, np.clip(values, *_FINITE), input_type)
+
+
+def _given(encoder: Encoder, values: FloatArray, input_type: InputType) -> FloatArray:
+    """What `values` are for a caller who has only `input_type`: whole numbers, or float32 for a feature that float32
+    holds by the way its encoder was fitted; all others keep what a cast will lose."""
+    if input_type == "uint8":
+        return np.clip(np.rint(values), 0, 255)
+    held = (float32_errors(encoder) == 0) & (input_type == "float32")
+    return np.where(held, values.astype(input_type), values)
 
 
 def with_logits(model: onnx.ModelProto, n_sets: int) -> onnx.ModelProto:
@@ -108,12 +133,6 @@ def with_logits(model: onnx.ModelProto, n_sets: int) -> onnx.ModelProto:
         value = onnx.helper.make_tensor_value_info("logits", onnx.TensorProto.FLOAT, ["batch", n_sets])
         copy.graph.output.append(value)
     return copy
-
-
-def _as_input(values: NDArray[np.float64], input_type: str) -> NDArray[Any]:
-    if input_type == "uint8":
-        return np.clip(np.rint(values), 0, 255).astype(np.uint8)
-    return values.astype(input_type)
 
 
 def _reference_logits(model: LogisticCircuit, features: NDArray[Any]) -> NDArray[np.float64]:
@@ -131,7 +150,7 @@ def _tolerance(model: LogisticCircuit) -> float:
     largest = float(np.abs(model.weights).sum(axis=1).max(initial=0)) + float(np.abs(model.bias).max())
     roots = [weights for part, weights in zip(model.parts, model.flow_weights, strict=True) if part.view.root]
     of_roots = sum((np.square(weights).sum(axis=(1, 2)) for weights in roots), start=np.zeros(len(model.bias)))
-    rounding = ROUNDING_UNITS * float(np.finfo(np.float32).eps) * min(largest, 1e3)
+    rounding = ROUNDING * min(largest, MAX_SUM)
     return 1e-6 + rounding + ROOT_OF_ROUNDING * float(np.sqrt(of_roots.max()))
 
 

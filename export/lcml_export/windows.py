@@ -14,9 +14,9 @@ from lcml.circuits.circuit import Circuit
 from lcml.circuits.views import IdentityView, View
 from lcml_export.compiled import PooledPart
 from lcml_export.graph import ML_DOMAIN, Graph, onnx_type
+from lcml_export.layouts import feature_blocks
 from lcml_export.passes import flow_rows
 from lcml_export.program import Program
-from lcml_export.rows import feature_blocks
 from lcml_export.tiles import TILE
 
 TABLE_BYTES = 1 << 20
@@ -26,40 +26,38 @@ BLOCK_BYTES = 300_000
 """Size of a block of rows: two blocks and their product fit a level 2 cache as well."""
 
 
-def literal_rows(graph: Graph, view: View, encoded: str, kind: Any = np.float32, *, portable: bool = True) -> str:
-    """(2 n_variables, n_examples * n_positions) q above 1 - q, of type `kind`, of encoded (n_examples, n_inputs).
-
-    Unless `portable`, windows are read by ArrayFeatureExtractor, on a few examples many times faster than Gather.
-    """
+def literal_rows(graph: Graph, view: View, encoded: str, kind: Any = np.float32) -> str:
+    """(2 n_variables, n_examples * n_positions) q above 1 - q, of type `kind`, of encoded (n_examples, n_inputs)."""
     if kind is not np.float32:
         encoded = graph.op("Cast", encoded, to=onnx_type(kind))
     if isinstance(view, IdentityView):
         positive = graph.op("Transpose", encoded, perm=[1, 0])
     else:
         if np.any(view.index == view.n_inputs):
-            encoded = graph.op("Pad", encoded, graph.constant([0, 0, 0, 1]))  # the input 0 of all padding
-        read = _read_windows(graph, view, encoded, portable)
+            first = graph.take(encoded, [0], axis=1)
+            encoded = graph.concat([encoded, graph.op("Sub", first, first)], axis=1)  # the input 0 of all padding
+        read = _read_windows(graph, view, encoded)
         positive = graph.op("Reshape", read, graph.constant([view.n_variables, -1]))
-    return graph.op("Concat", positive, graph.op("Sub", graph.constant(1, kind), positive), axis=0)
+    return graph.concat([positive, graph.op("Sub", graph.constant(1, kind), positive)])
 
 
-def _read_windows(graph: Graph, view: View, inputs: str, portable: bool) -> str:
+def _read_windows(graph: Graph, view: View, inputs: str) -> str:
     """(n_variables, n_examples, n_positions) what every variable reads of inputs (n_examples, n_inputs)."""
     index = view.index.T.astype(np.int64)
-    if portable:
-        read = graph.op("Gather", graph.op("Transpose", inputs, perm=[1, 0]), graph.constant(index), axis=0)
+    if not graph.operators.ml:
+        read = graph.take(graph.op("Transpose", inputs, perm=[1, 0]), index)
         return graph.op("Transpose", read, perm=[0, 2, 1])
     read = graph.op("ArrayFeatureExtractor", inputs, graph.constant(index.ravel()), domain=ML_DOMAIN)
     by_variable = graph.op("Reshape", read, graph.constant([-1, *index.shape]))
     return graph.op("Transpose", by_variable, perm=[1, 0, 2])
 
 
-def pooled_logits(graph: Graph, part: PooledPart, encoded: str, *, portable: bool) -> str:
+def pooled_logits(graph: Graph, part: PooledPart, encoded: str) -> str:
     """(n_examples, n_sets) what `part` adds to the logits, of encoded (n_examples, n_inputs)."""
     if part.program is None:
-        pooled = pass_features(graph, part.part.circuit, part.part.view, part.flows, encoded, portable=portable)
+        pooled = pass_features(graph, part.part.circuit, part.part.view, part.flows, encoded)
     else:
-        pooled = _program_features(graph, part.part.view, part.program, encoded, portable)
+        pooled = _program_features(graph, part.part.view, part.program, encoded)
     n_sets, n_cells, n_rows = part.weights.shape
     by_example = graph.op("Transpose", pooled, perm=[1, 0, 2])
     features = graph.op("Reshape", by_example, graph.constant([-1, n_rows * n_cells]))
@@ -67,26 +65,26 @@ def pooled_logits(graph: Graph, part: PooledPart, encoded: str, *, portable: boo
     return graph.op("MatMul", features, graph.constant(weights, np.float32))
 
 
-def pass_features(
-    graph: Graph, circuit: Circuit, view: View, flows: NDArray[np.integer], encoded: str, *, portable: bool
-) -> str:
+def pass_features(graph: Graph, circuit: Circuit, view: View, flows: NDArray[np.integer], encoded: str) -> str:
     """(n_flows, n_examples, n_cells) float32, the features of `flows` by the passes over the circuit.
 
     In double where Pr(root) can be below 1: a product of many probabilities would underflow.
     """
     kind: type = np.float32 if circuit.is_tautology else np.float64
-    rows = flow_rows(graph, circuit, literal_rows(graph, view, encoded, kind, portable=portable), kind)
+    rows = flow_rows(graph, circuit, literal_rows(graph, view, encoded, kind), kind)
     if len(flows) < circuit.n_literals + circuit.n_elements:
-        rows = graph.op("Gather", rows, graph.constant(flows, np.int64), axis=0)
+        rows = graph.take(rows, flows)
     pooled = _pool(graph, view, rows, len(flows), kind)
     if view.root:
         pooled = graph.op("Sqrt", pooled)
     return pooled if kind is np.float32 else graph.op("Cast", pooled, to=onnx_type(np.float32))
 
 
-def tile_of_program(view: View, program: Program) -> int:
-    """Examples whose literals and shared products have TABLE_BYTES."""
-    return _tile(view, 2 * program.n_variables + sum(len(layer) for layer in program.table))
+def tile_of_part(part: PooledPart) -> int:
+    """Examples whose rows, of the program of `part` or of the passes, have TABLE_BYTES."""
+    if part.program is None:
+        return tile_of_passes(part.part.view, part.part.circuit)
+    return _tile_of_program(part.part.view, part.program)
 
 
 def tile_of_passes(view: View, circuit: Circuit) -> int:
@@ -94,16 +92,20 @@ def tile_of_passes(view: View, circuit: Circuit) -> int:
     return TILE if isinstance(view, IdentityView) else _tile(view, 2 * (circuit.n_literals + circuit.n_elements))
 
 
+def _tile_of_program(view: View, program: Program) -> int:
+    return _tile(view, 2 * program.n_variables + sum(len(layer) for layer in program.table))
+
+
 def _tile(view: View, n_rows: int) -> int:
     return min(TILE, max(1, TABLE_BYTES // (4 * n_rows * view.n_positions)))
 
 
-def _program_features(graph: Graph, view: View, program: Program, encoded: str, portable: bool) -> str:
+def _program_features(graph: Graph, view: View, program: Program, encoded: str) -> str:
     """(n_rows, n_examples, n_cells) the features, or the roots of the sums, of `program`."""
-    columns = 4 * view.n_positions * tile_of_program(view, program)
-    literals = literal_rows(graph, view, encoded, portable=portable)
+    columns = 4 * view.n_positions * _tile_of_program(view, program)
+    literals = literal_rows(graph, view, encoded)
     blocks = feature_blocks(graph, program, literals, max(1, BLOCK_BYTES // columns))
-    pooled = _joined(graph, [_pool(graph, view, rows, n_rows) for n_rows, rows in blocks])
+    pooled = graph.concat([_pool(graph, view, rows, n_rows) for n_rows, rows in blocks])
     return _roots(graph, view, program, pooled) if view.root else pooled
 
 
@@ -124,21 +126,17 @@ def _roots(graph: Graph, view: View, program: Program, pooled: str) -> str:
     is_one = (np.count_nonzero(weights, axis=1) == 1) & (weights.max(axis=1) == 1) & (bias == 0)
     parts = []
     if is_one.any():
-        parts.append(graph.op("Gather", pooled, graph.constant(weights[is_one].argmax(axis=1)), axis=0))
+        parts.append(graph.take(pooled, weights[is_one].argmax(axis=1)))
     if not is_one.all():
         used = np.flatnonzero(np.any(weights[~is_one] != 0, axis=0)) if np.any(weights[~is_one]) else np.array([0])
-        features = graph.op("Gather", pooled, graph.constant(used), axis=0)
+        features = graph.take(pooled, used)
         flat = graph.op("Reshape", features, graph.constant([len(used), -1]))
         sums = graph.op("MatMul", graph.constant(weights[~is_one][:, used], np.float32), flat)
         if np.any(bias):
             sums = graph.op("Add", sums, graph.constant(bias[~is_one][:, None], np.float32))
         parts.append(graph.op("Reshape", sums, graph.constant([int((~is_one).sum()), -1, view.n_cells])))
     order = np.argsort(np.concatenate([np.flatnonzero(is_one), np.flatnonzero(~is_one)]))
-    joined = _joined(graph, parts)
+    joined = graph.concat(parts)
     if len(parts) > 1:
-        joined = graph.op("Gather", joined, graph.constant(order), axis=0)
+        joined = graph.take(joined, order)
     return graph.op("Sqrt", joined)
-
-
-def _joined(graph: Graph, parts: list[str]) -> str:
-    return graph.op("Concat", *parts, axis=0) if len(parts) > 1 else parts[0]

@@ -29,6 +29,12 @@ def evaluation_precision(precision: FeaturePrecision) -> Precision:
 Structure = tuple[Any, ...]
 """A circuit as the fused passes of a backend take it, see `Backend.structure`."""
 
+Places = tuple[Array, Array, bool]
+"""index, cell_start and root of a view, see `lcml.circuits.views`."""
+
+Program = tuple[Array, ...]
+"""The arrays of a `lcml.passes.products.ProductProgram`."""
+
 
 class Backend(ABC):
     """An array library and the device it computes on."""
@@ -62,9 +68,9 @@ class Backend(ABC):
         """values * scale as float32; the result may be overwritten by the next call of the same thread."""
         return self.xp.astype(values, self.xp.float32) * scale
 
-    product_features: Callable[..., None] | None = None
-    """A fused kernel, or None: (index and cell_start of a view, its root, the arrays of a ProductProgram, examples,
-    rows, scale, out), all arrays of the backend, see lcml.backend.kernels.products."""
+    product_features: Callable[[Places, Program, Array, Array, int, Array], None] | None = None
+    """A fused kernel, or None: (view, program, examples, rows, scale, out), all arrays of the backend, see
+    lcml.backend.kernels.products."""
 
     flows: Callable[[Structure, Array], tuple[Array, int]] | None = None
     """A fused kernel, or None: (structure, examples) to flows (2 n_variables + n_elements, n_examples), NaN where

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from numpy.typing import NDArray
 
 from lcml.arrays import IntArray
-from lcml.backend.base import Array, Backend, Structure
+from lcml.backend.base import Array, Backend, Places, Program, Structure
 from lcml.errors import MissingDependencyError, SettingsError
 
 _In = TypeVar("_In")
@@ -71,19 +71,11 @@ class CupyBackend(Backend):
         return map(function, items)
 
     def product_features(
-        self,
-        index: Array,
-        cell_start: Array,
-        root: bool,
-        program: tuple[Array, ...],
-        examples: Array,
-        rows: Array,
-        scale: int,
-        out: Array,
+        self, view: Places, program: Program, examples: Array, rows: Array, scale: int, out: Array
     ) -> None:
         from lcml.backend.kernels import cuda_products
 
-        cuda_products.product_features(self.xp, index, cell_start, root, program, examples, rows, scale, out)
+        cuda_products.product_features(self.xp, view, program, examples, rows, scale, out)
 
     def structure(
         self, n_variables: int, or_start: IntArray, elem_prime: IntArray, elem_sub: IntArray, is_tautology: bool

@@ -1,6 +1,7 @@
 """The CPU: numpy, and numpy with kernels compiled by numba."""
 
 import math
+import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
@@ -9,11 +10,10 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lcml.arrays import IntArray
-from lcml.backend.base import Array, Backend, Structure
+from lcml.backend.base import Array, Backend, Places, Program, Structure
 from lcml.backend.machine import available_memory
 from lcml.backend.threads import map_in_order, single_threaded_blas
-from lcml.errors import MissingDependencyError
+from lcml.errors import MissingDependencyError, SettingsError
 
 _In = TypeVar("_In")
 _Out = TypeVar("_Out")
@@ -70,6 +70,8 @@ class NumbaBackend(NumpyBackend):
 
     def __init__(self) -> None:
         super().__init__()
+        if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
+            raise SettingsError("backend numba: its compiler is switched off; unset NUMBA_DISABLE_JIT")
         try:
             from lcml.backend.kernels import passes, products
         except ImportError as error:
@@ -82,18 +84,9 @@ class NumbaBackend(NumpyBackend):
         return out
 
     def product_features(
-        self,
-        index: IntArray,
-        cell_start: IntArray,
-        root: bool,
-        program: tuple[IntArray, ...],
-        examples: Array,
-        rows: IntArray,
-        scale: int,
-        out: Array,
+        self, view: Places, program: Program, examples: Array, rows: Array, scale: int, out: Array
     ) -> None:
-        examples = np.ascontiguousarray(examples)
-        self._products.product_features(examples, index, cell_start, root, *program, rows, float(scale), out)
+        self._products.product_features(np.ascontiguousarray(examples), *view, *program, rows, float(scale), out)
 
     def flows(self, structure: Structure, examples: Array) -> tuple[Array, int]:
         n_flows = 2 * examples.shape[1] + len(structure[1])

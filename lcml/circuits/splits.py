@@ -124,7 +124,7 @@ class _Editor:
 
     def __init__(self, circuit: Circuit, depth: int) -> None:
         self._circuit, self._depth = circuit, depth
-        self._n_variables, self._n_literals = circuit.n_variables, circuit.n_literals
+        self._n_variables, self._n_literals, self._implied = circuit.n_variables, circuit.n_literals, circuit.implied
         vtree = circuit.vtree
         self._left, self._right = vtree.left.tolist(), vtree.right.tolist()
         self._range, self._position = vtree.scope_range.tolist(), np.argsort(vtree.leaf_order).tolist()
@@ -154,7 +154,7 @@ class _Editor:
 
     def implied_by(self, node: int) -> frozenset[int]:
         """What the circuit knew of `node`; a split adds nothing to that, and a new gate is conditioned already."""
-        return self._circuit.implied[node] if node < self._circuit.n_nodes else frozenset()
+        return self._implied[node] if node < len(self._implied) else frozenset()
 
     def finish(self) -> SplitResult:
         """Drop what the root no longer reaches, renumber by height, and freeze."""

@@ -51,7 +51,9 @@ BackendOption = Annotated[BackendName, typer.Option(help="Where to compute; auto
 TrackingUriOption = Annotated[
     str | None,
     typer.Option(
-        metavar="URI", help="Where runs are recorded; by default sqlite:///mlruns/mlflow.db.", show_default=False
+        metavar="URI",
+        help="Where runs are recorded; else as MLFLOW_TRACKING_URI says, else sqlite:///mlruns/mlflow.db.",
+        show_default=False,
     ),
 ]
 ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="The model file (.lcml).", show_default=False)]

@@ -43,11 +43,17 @@ def export(
     ] = None,
     profile: Annotated[
         str,
-        typer.Option(help="auto, throughput, latency, portable or flows: see docs/export.md.", rich_help_panel=_GRAPH),
+        typer.Option(
+            help="auto, throughput, latency, portable, flows or scatter: see docs/export.md.", rich_help_panel=_GRAPH
+        ),
     ] = "auto",
     input_dtype: Annotated[
-        str, typer.Option(help="Type of the features: float32, uint8 or float64.", rich_help_panel=_GRAPH)
-    ] = "float32",
+        str,
+        typer.Option(
+            help="Type of the features: float32, uint8, float64, or auto: float32 where that holds them, else float64.",
+            rich_help_panel=_GRAPH,
+        ),
+    ] = "auto",
     logits: Annotated[bool, typer.Option("--logits", help="Add the output logits.", rich_help_panel=_GRAPH)] = False,
     explain: Annotated[
         bool,

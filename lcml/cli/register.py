@@ -23,11 +23,10 @@ def register(
 
     The run has one after `lcml train --export` or `lcml export --run RUN`; of several the last is taken.
     """
-    from lcml.tracking import DEFAULT_URI, find_run
+    from lcml.tracking import find_run
     from lcml.tracking import register as register_model
 
-    uri = tracking_uri or DEFAULT_URI
-    version = register_model(find_run(run, uri).run_id, name, alias, uri)
+    version = register_model(find_run(run, tracking_uri).run_id, name, alias, tracking_uri)
     reference = f"models:/{name}@{alias}" if alias else f"models:/{name}/{version.version}"
     if json:
         return print_json({**dataclasses.asdict(version), "reference": reference})

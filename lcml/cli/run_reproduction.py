@@ -32,7 +32,7 @@ from lcml.reproduce import (
 )
 from lcml.runs.recipes import recipe_names
 from lcml.runs.training import make_learner
-from lcml.tracking import DEFAULT_URI, MlflowTracker, NullTracker, Tracker
+from lcml.tracking import MlflowTracker, NullTracker, Tracker, experiment_name, store_uri
 from lcml.tracking.store import import_mlflow
 
 
@@ -131,12 +131,12 @@ def _run_row(row: Row, setup: Setup, title: str, *, quiet: bool) -> tuple[RowRes
 def _tracker(setup: Setup, notify: Callable[[str], None]) -> Tracker:
     if setup.no_tracking:
         return NullTracker()
-    return MlflowTracker(setup.tracking_uri or DEFAULT_URI, EXPERIMENT, notify=notify)
+    return MlflowTracker(setup.tracking_uri, experiment_name(None, EXPERIMENT), notify=notify)
 
 
 def _require_packages(setup: Setup) -> None:
     """Fail before anything is done where what the end needs is missing."""
     if not setup.no_tracking:
-        import_mlflow(setup.tracking_uri or DEFAULT_URI)
+        import_mlflow(store_uri(setup.tracking_uri))
     if importlib.util.find_spec("matplotlib") is None:
         raise MissingDependencyError("matplotlib", "tracking", "drawing accuracy against size")

@@ -144,7 +144,7 @@ class BooleanEncoder(PlainEncoder):
             squares = sum(np.square(x[rows] - mean).sum(axis=0) for rows in chunks(x))
             threshold = mean + BOOLEAN_STDS * np.sqrt(squares / len(x))
         _check_finite("threshold", threshold, feature_names)
-        return cls(threshold)
+        return cls(_rounded_where_equal(threshold, x))
 
     def _probabilities(self, x: FloatArray) -> NDArray[np.bool_]:
         return x >= self.threshold
@@ -192,6 +192,23 @@ def _extremes(x: Matrix) -> tuple[FloatArray, FloatArray]:
     extremes = [(part.min(axis=0), part.max(axis=0)) for part in (x[rows] for rows in chunks(x))]
     low = np.min([least for least, _ in extremes], axis=0).astype(np.float64)
     return low, np.max([most for _, most in extremes], axis=0).astype(np.float64)
+
+
+def _rounded_where_equal(threshold: FloatArray, x: Matrix) -> FloatArray:
+    """(d,) `threshold`, rounded to float32 up or else down where that parts the examples (n, d) as it does, whether
+    they are rounded to float32 too or not: an exported model takes float32."""
+    with np.errstate(over="ignore"):
+        nearest = threshold.astype(np.float32)
+        up = np.where(nearest < threshold, np.nextafter(nearest, np.float32(np.inf)), nearest)
+        down = np.where(nearest > threshold, np.nextafter(nearest, np.float32(-np.inf)), nearest)
+        for rounded in (down, up):
+            equal = np.isfinite(rounded)
+            for values in (x[rows].astype(np.float64) for rows in chunks(x)):
+                above = values >= threshold
+                equal &= np.all((values >= rounded) == above, axis=0)
+                equal &= np.all((values.astype(np.float32) >= rounded) == above, axis=0)
+            threshold = np.where(equal, rounded, threshold)
+    return threshold
 
 
 def _check_span(low: FloatArray, high: FloatArray, feature_names: Sequence[str] | None = None) -> None:

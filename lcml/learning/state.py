@@ -2,20 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from hashlib import blake2b
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lcml.circuits.splits import Split
-from lcml.inputs.encoding import EncodedRows
-from lcml.inputs.rows import Matrix, chunks, select
+from lcml.inputs.rows import Matrix
 from lcml.learning.parameters import Parameters
 from lcml.learning.selection import ChosenSplit
 from lcml.model.metrics import Quality
-
-_DIGEST_BYTES = 16
-"""Of a row: among 10^12 rows two that differ share a digest with a chance of 10^-15."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,23 +21,6 @@ class EncodedSet:
     values: Matrix
     labels: NDArray[np.int64]
     weights: NDArray[np.floating] | None = None
-
-    def merged(self) -> "EncodedSet":
-        """Equal examples of one class as a single one of the sum of their weights, where the first of them stood."""
-        values, weights = self.values, np.ones(len(self.labels)) if self.weights is None else self.weights
-        place: dict[tuple[bytes, int], int] = {}
-        rows = (row for part in chunks(values) for row in values[part])
-        digests = (blake2b(row.tobytes(), digest_size=_DIGEST_BYTES).digest() for row in rows)
-        keys = zip(digests, self.labels.tolist(), strict=True)
-        which = np.array([place.setdefault(key, len(place)) for key in keys])
-        if len(place) == len(which):
-            return self
-        first = np.unique(which, return_index=True)[1]
-        if isinstance(values, EncodedRows):  # what is read piece by piece stays so
-            values = EncodedRows(select(values.rows, first), values.encoder)
-        else:
-            values = values[first]
-        return EncodedSet(values, self.labels[first], np.bincount(which, weights).astype(np.float64))
 
 
 @dataclass(frozen=True, eq=False)

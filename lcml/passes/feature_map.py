@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lcml.backend import Array, Backend
+from lcml.backend.base import Places, Program
 from lcml.circuits.circuit import Circuit
 from lcml.circuits.views import View, windows
 from lcml.passes.flows import example_flows, weighted_flows
@@ -55,9 +56,8 @@ class FeatureMap:
     def write(self, examples: Array, out: Array, rows: NDArray[np.integer], *, fixed: bool = False) -> None:
         """Put the features of encoded `examples` (n_examples, n_inputs) into out[rows], where `fixed` as `fixed16`."""
         if self._kernel is not None:
-            index, cell_start, program = self._on_device
-            places, scale = self.backend.asarray(rows, dtype=np.int32), FIXED16_SCALE if fixed else 1
-            self._kernel(index, cell_start, self.view.root, program, examples, places, scale, out)
+            rows_of_out = self.backend.asarray(rows, dtype=np.int32)
+            self._kernel(*self._on_device, examples, rows_of_out, FIXED16_SCALE if fixed else 1, out)
             return
         values = self._by_passes(examples)
         if fixed:
@@ -89,11 +89,11 @@ class FeatureMap:
         return compile_plan(self.circuit, self.backend)
 
     @cached_property
-    def _on_device(self) -> tuple[Array, Array, tuple[Array, ...]]:
-        """What the kernel reads: the view's index and cell_start, and the program."""
+    def _on_device(self) -> tuple[Places, Program]:
+        """What the kernel reads: the view, and the program."""
         asarray, view = self.backend.asarray, self.view
         program = compile_products(self.circuit, *self._features)
-        return asarray(view.index), asarray(view.cell_start), tuple(map(asarray, program))
+        return (asarray(view.index), asarray(view.cell_start), view.root), tuple(map(asarray, program))
 
     def _by_passes(self, examples: Array) -> Array:
         xp, view = self.backend.xp, self.view

@@ -1,6 +1,7 @@
 """How many connections are open, and how long one may take to send a request's head."""
 
 import asyncio
+import itertools
 import math
 import resource
 from typing import Any, final
@@ -27,17 +28,20 @@ class Idle:
 
     def __init__(self, max_connections: int, seconds: float) -> None:
         self.max_connections, self._seconds = max_connections, seconds
-        self._since: dict[Connection, asyncio.TimerHandle] = {}
+        self._since: dict[Connection, float] = {}  # in the order of time
+        self._sweeping = False
 
     def add(self, connection: "Connection") -> None:
         """Note that the connection is idle; it closes where that lasts too long."""
         if connection not in self._since:
-            self._since[connection] = connection.loop.call_later(self._seconds, self._close, connection)
+            self._since[connection] = connection.loop.time()
+            if not self._sweeping:
+                self._sweeping = True
+                connection.loop.call_later(self._seconds, self._sweep, connection.loop)
 
     def remove(self, connection: "Connection") -> None:
         """Note that a request is under way, or that the connection is no more."""
-        if (timer := self._since.pop(connection, None)) is not None:
-            timer.cancel()
+        self._since.pop(connection, None)
 
     def make_room(self, n_connections: int) -> None:
         """Close the one that has been idle longest where there are too many."""
@@ -46,11 +50,18 @@ class Idle:
             self.remove(longest)
             longest.transport.abort()
 
-    def _close(self, connection: "Connection") -> None:
-        if connection.transport.get_write_buffer_size():  # it still takes its answer, slowly
-            self._since[connection] = connection.loop.call_later(self._seconds, self._close, connection)
-        else:
-            connection.transport.close()
+    def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
+        end = loop.time() - self._seconds
+        for connection in list(itertools.takewhile(lambda each: self._since[each] <= end, self._since)):
+            self.remove(connection)
+            if connection.transport.get_write_buffer_size():  # it still takes its answer, slowly
+                self.add(connection)
+            else:
+                connection.transport.close()
+        first = next(iter(self._since.values()), None)
+        self._sweeping = first is not None
+        if first is not None:
+            loop.call_later(max(first - end, self._seconds / 10), self._sweep, loop)
 
 
 @final

@@ -194,7 +194,7 @@ def _json_list(path: Path, metadata: Mapping[str, str], key: str, length: int | 
         return None
     try:
         values = json.loads(metadata[key])
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ModelError(f"{path}: metadata {key} is not JSON: {error}") from error
     if not isinstance(values, list) or len(values) != length:
         raise ModelError(f"{path}: metadata {key} should be a list of {length}; export the model again")
@@ -207,7 +207,7 @@ def _read_conditions(path: Path, n_contributions: int | None) -> tuple[str, ...]
         return None
     try:
         conditions = json.loads(sidecar.read_text(encoding="utf-8"))["conditions"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ModelError(f'{sidecar} is not {{"conditions": [...]}}: {error!r}; export the model again') from error
     if (
         not isinstance(conditions, list)

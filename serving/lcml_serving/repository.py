@@ -13,12 +13,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, final
 
-from lcml_serving.batching import Batcher, BatchReport
+from lcml_serving.batching import Batcher
 from lcml_serving.errors import ConflictError, ModelError, NotFoundError, SettingsError, short
 from lcml_serving.logs import log
 from lcml_serving.metrics import Metrics
 from lcml_serving.models import CONTRIBUTIONS, OnnxModel, load_model, sidecar_path
-from lcml_serving.settings import MODEL_NAME, Settings
+from lcml_serving.settings import LONGEST, MODEL_NAME, Settings
 
 FILE_VERSION = "1"  # the version under which a single file is served
 
@@ -88,7 +88,7 @@ class Repository:
         default = self._settings.default_model
         if default and default not in self._table:
             raise SettingsError(
-                f"--default-model {short(default)} is not served; expected one of {', '.join(self._table)}"
+                f"--default-model {default[:LONGEST]} is not served; expected one of {', '.join(self._table)}"
             )
 
     def get(self, name: str, version: str | None = None) -> Served:
@@ -195,7 +195,7 @@ class Repository:
             max_rows=settings.max_batch_size,
             max_delay=settings.max_batch_delay_ms / 1000,
             parallel=settings.instances,
-            report=partial(self._report, (name, version)),
+            report=self._metrics.reporter(name, version),
         )
         log.info("model loaded", extra={"model": name, "version": version, "sha256": model.sha256})
         return Served(
@@ -204,13 +204,6 @@ class Repository:
             predict=batcher(partial(model.run, model.signature.predictions)),
             explain=batcher(partial(model.run, ("label", CONTRIBUTIONS))),
         )
-
-    def _report(self, labels: tuple[str, str], report: BatchReport) -> None:
-        self._metrics.batch_rows.labels(*labels).observe(report.n_rows)
-        self._metrics.run_seconds.labels(*labels).observe(report.run_seconds)
-        waited = self._metrics.queue_seconds.labels(*labels)
-        for seconds in report.wait_seconds:
-            waited.observe(seconds)
 
     def _discover(self) -> dict[str, dict[str, Source]]:
         found: dict[str, dict[str, Source]] = {}

@@ -13,9 +13,10 @@ from starlette.applications import Starlette
 
 from lcml_serving.app import create_app
 from lcml_serving.connections import BACKLOG, Connection, Idle, connection_limit
-from lcml_serving.errors import SettingsError, short
+from lcml_serving.errors import SettingsError
 from lcml_serving.logs import log
 from lcml_serving.service import Service
+from lcml_serving.settings import LONGEST
 
 _QUEUE = 2048  # connections that the kernel holds until they are accepted
 
@@ -30,10 +31,9 @@ def listen(host: str, port: int) -> socket.socket:
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return listener
     except (OSError, UnicodeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise SettingsError(
-            f"cannot listen on {short(host)} port {port}: {reason}; choose --host and --port"
-        ) from error
+        reason = str(getattr(error, "strerror", None) or error)[:LONGEST]
+        message = f"cannot listen on {host[:LONGEST]} port {port}: {reason}; choose --host and --port"
+        raise SettingsError(message) from error
 
 
 @final

@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+import tritonclient.http as triton
 
 from lcml.circuits.circuit import initial_circuit
 from lcml.circuits.vtree import balanced
@@ -96,10 +97,11 @@ def test_a_repository_with_all_that_was_asked_for(model: LogisticCircuit, path: 
     ("options", "message"),
     [
         (("-o", "a.onnx", "--profile", "fast"), "unknown export profile 'fast': expected one of auto, throughput"),
-        (("-o", "a.onnx", "--input-dtype", "int4"), "unknown input type 'int4'"),
+        (("-o", "a.onnx", "--input-dtype", "int4"), "unknown input type 'int4': expected one of auto, float32"),
         (("-o", "a.onnx", "--opset", "9"), "opset 9: expected 16 to"),
         (("-o", "a.onnx", "--name", "b"), "--name and --version are for a repository, but a.onnx is a file"),
         (("-o", "a", "--name", "b/c"), "model name 'b/c'"),
+        (("-o", "-"), "expected FILE.onnx or a DIR for them, not - (standard output)"),
         ((), "expected MODEL and -o DIR or FILE.onnx, or --run RUN"),
         (("--run", "a"), "leave MODEL, -o, --name, --version out"),
     ],
@@ -196,6 +198,35 @@ def test_serve_passes_its_arguments_on(path: Path, model: LogisticCircuit, anima
         assert service.post("/v2/models/zoo/infer", infer_body([[0.0] * 4] * 10)).status == 422
     finally:
         assert service.stop() == 0
+
+
+def test_numbers_that_float32_cannot_hold_are_served_as_float64(tmp_path: Path) -> None:
+    # Four columns of order numbers 20 apart; float32 are 128 apart there.
+    circuit, low = initial_circuit(balanced(4)), np.full(4, 2_024_000_000.0)
+    weights = np.random.default_rng(7).normal(size=(2, circuit.n_elements))
+    numbers = LogisticCircuit.flat(
+        circuit, ScaleEncoder(low, low + 20), ("a", "b"), weights, None, np.zeros(2), "softmax"
+    )
+    save_model(numbers, tmp_path / "numbers.lcml")
+    output("export", tmp_path / "numbers.lcml", "-o", tmp_path / "numbers.onnx")
+    x = low + np.random.default_rng(1).integers(0, 21, (50, 4))
+    service = serve(tmp_path / "numbers.onnx", "--name", "numbers")
+    try:
+        client = triton.InferenceServerClient(f"127.0.0.1:{service.port}")
+        assert client.get_model_metadata("numbers")["inputs"][0]["datatype"] == "FP64"
+        labels = []
+        for binary in (False, True):
+            tensor = triton.InferInput("features", x.shape, "FP64")
+            tensor.set_data_from_numpy(x, binary_data=binary)
+            labels.append([label.decode() for label in client.infer("numbers", [tensor]).as_numpy("label")])
+        answer = service.post("/invocations", {"inputs": x.tolist()}, {"Content-Type": "application/json"}).json()
+        client.close()
+    finally:
+        assert service.stop() == 0
+    labels.append(answer["predictions"]["label"])
+    expected = numbers.predict(x, precision="float64").tolist()
+    assert set(expected) == {"a", "b"}
+    assert labels == [expected] * 3
 
 
 def test_serve_says_what_is_wrong(tmp_path: Path) -> None:

@@ -154,11 +154,9 @@ def test_line_breaks_in_quotes_and_long_rows(tmp_path: Path) -> None:
     path = write(tmp_path, broken, "broken.csv")
     assert path.stat().st_size > 2_000_000
     assert load_examples(path, feature_names=("a", "b")).features[:].tolist() == [[i, i] for i in range(12_000)]
-    wide = write(tmp_path, ",".join(f"c{j}" for j in range(70_000)) + ",y\n", "wide.csv")
-    with wide.open("a") as file:
-        for i in range(4):
-            file.write(",".join(str(i + 0.123456789012345) for _ in range(70_000)) + f",{i % 2}\n")
-    assert wide.stat().st_size / 5 > 1_000_000
+    rows = [",".join([f"{i}.123456789012345{'0' * 200}"] * 5_000) + f",{i % 2}\n" for i in range(4)]
+    wide = write(tmp_path, ",".join(f"c{j}" for j in range(5_000)) + ",y\n" + "".join(rows), "wide.csv")
+    assert min(map(len, rows)) > 1_000_000
     assert load_examples(wide, classes=(0, 1)).features[:, -1].tolist() == [i + 0.123456789012345 for i in range(4)]
 
 

@@ -8,6 +8,7 @@ import onnx
 import onnxruntime
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
 from lcml.circuits import vtree as vtrees
@@ -19,7 +20,12 @@ from lcml.inputs.encoders import BooleanEncoder, ScaleEncoder
 from lcml.inputs.encoding import Encoder
 from lcml.model.head import HEADS, Link
 from lcml.model.model import LogisticCircuit
+from lcml_export.program import Program
 from tests.worlds import grown, random_circuits
+
+PROFILES: list[Any] = ["auto", "throughput", "latency", "portable", "flows", "scatter"]
+PASSES: list[Any] = ["flows", "scatter"]
+"""The profiles that serve every circuit."""
 
 
 def model_on(
@@ -96,18 +102,35 @@ def thinned(circuit: Circuit, seed: int, most: int = 3) -> Circuit:
     return Circuit(circuit.vtree, circuit.or_vtree, start, circuit.elem_prime[kept], circuit.elem_sub[kept])
 
 
+def evaluate(program: Program, probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(n_examples, n_sets) logits of probabilities (n_examples, n_variables), by the definition of a program."""
+    rows = np.concatenate([probabilities.T, 1 - probabilities.T])
+    for layer in program.table:
+        rows = np.concatenate([rows, rows[layer.left] * rows[layer.right]])
+    features, before = [rows[program.table_features]], rows
+    for layer in program.chain:
+        before = before[layer.left] * rows[layer.right]
+        features.append(before)
+    return np.asarray((program.weights @ np.concatenate(features)).T + program.bias)
+
+
 def run_onnxruntime(path: Path, features: NDArray[Any], **others: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    """Every output by name, of features in the type that the graph takes."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     names = [output.name for output in session.get_outputs()]
-    return dict(zip(names, session.run(names, {"features": features} | others), strict=True))
+    input_type = {"tensor(float)": "float32", "tensor(double)": "float64", "tensor(uint8)": "uint8"}[
+        session.get_inputs()[0].type
+    ]
+    return dict(zip(names, session.run(names, {"features": features.astype(input_type)} | others), strict=True))
 
 
 def run_reference(path: Path, features: NDArray[Any]) -> dict[str, NDArray[Any]]:
     model = onnx.load(path)
-    outputs = ReferenceEvaluator(model).run(None, {"features": features})
+    input_type = helper.tensor_dtype_to_np_dtype(model.graph.input[0].type.tensor_type.elem_type)
+    outputs = ReferenceEvaluator(model).run(None, {"features": features.astype(input_type)})
     return dict(zip((output.name for output in model.graph.output), outputs, strict=True))
 
 
@@ -158,3 +181,9 @@ def weighted_model(
     n_sets = HEADS[link].n_sets(len(classes))
     weights = generator.normal(size=(n_sets, sum(part.n_features for part in parts)))
     return LogisticCircuit(encoder, tuple(parts), classes, weights, generator.normal(size=n_sets), link)
+
+
+def input_type_of(path: Path) -> int:
+    """The ONNX element type of the input `features`."""
+    kind: int = onnx.load(path).graph.input[0].type.tensor_type.elem_type
+    return kind

@@ -22,7 +22,7 @@ from lcml_export.factoring import factor
 from lcml_export.program import Program
 from lcml_export.reduction import TermSum, flows_as_terms, merged, reduce_flows
 from lcml_export.terms import Polynomial, decided_literals, gate_flows, simplify, times
-from tests.export.models import model_on, small_models, thinned, wide_circuit, xor_circuit
+from tests.export.models import evaluate, model_on, small_models, thinned, wide_circuit, xor_circuit
 from tests.worlds import brute_flows, examples, grown, random_circuits
 
 
@@ -72,7 +72,7 @@ def test_flows_of_which_roots_are_taken_are_sums_without_cancellation(circuit: C
     assert term_sum.weights.min() >= 0
     literals = np.concatenate([q, 1 - q])
     elements = brute_flows(circuit, q) if circuit.n_or_gates else np.array([])
-    found = factor(term_sum).evaluate(q[None, :])[0]
+    found = evaluate(factor(term_sum), q[None, :])[0]
     np.testing.assert_allclose(found, np.concatenate([literals, elements]), rtol=0, atol=1e-12)
 
 
@@ -114,7 +114,7 @@ def test_program_is_the_model_exactly(model: Any, seed: int) -> None:
     x = np.random.default_rng(seed).normal(scale=2, size=(9, model.encoder.n_features))
     program = program_of(model)
     assert_well_formed(program)
-    logits = program.evaluate(model.encoder.encode(x).astype(np.float64))
+    logits = evaluate(program, model.encoder.encode(x).astype(np.float64))
     np.testing.assert_allclose(logits, model.logits(x, precision="float64"), rtol=0, atol=1e-12)
 
 
@@ -123,7 +123,7 @@ def test_program_is_exact_on_densely_split_circuits(seed: int) -> None:
     # Here complements make polynomials whose terms mention variables that elements below decide.
     model = model_on(grown(vtrees.balanced(24), seed, rounds=10, per_round=12))
     x = examples(24, 20, seed)
-    logits = program_of(model).evaluate(model.encoder.encode(x).astype(np.float64))
+    logits = evaluate(program_of(model), model.encoder.encode(x).astype(np.float64))
     np.testing.assert_allclose(logits, model.logits(x, precision="float64"), rtol=0, atol=1e-11)
 
 
@@ -141,7 +141,7 @@ def test_program_is_exact_however_it_is_factored(table_depth: int, min_shared: i
     program = factor(with_bias(model), table_depth, min_shared)
     assert_well_formed(program)
     assert len(program.table) <= table_depth
-    logits = program.evaluate(model.encoder.encode(x).astype(np.float64))
+    logits = evaluate(program, model.encoder.encode(x).astype(np.float64))
     np.testing.assert_allclose(logits, model.logits(x, precision="float64"), rtol=0, atol=1e-11)
 
 
@@ -155,7 +155,7 @@ def test_weights_of_zero_leave_one_term_of_weight_zero() -> None:
     circuit = initial_circuit(vtrees.balanced(3))
     term_sum = reduce_flows(circuit, np.zeros((3, circuit.n_literals + circuit.n_elements)))
     assert (len(term_sum.terms), np.abs(term_sum.weights).max()) == (1, 0)
-    np.testing.assert_array_equal(factor(term_sum).evaluate(np.ones((2, 3))), np.zeros((2, 3)))
+    np.testing.assert_array_equal(evaluate(factor(term_sum), np.ones((2, 3))), np.zeros((2, 3)))
 
 
 def test_shared_products_are_computed_once() -> None:

@@ -17,9 +17,16 @@ from lcml.inputs.encoders import ScaleEncoder
 from lcml.model.head import predicted_codes
 from lcml.model.model import LogisticCircuit
 from lcml_export import export_model
-from tests.export.models import model_on, run_onnxruntime, run_reference, small_models, thinned, wide_circuit
-
-PROFILES: list[Any] = ["auto", "throughput", "latency", "portable", "flows"]
+from tests.export.models import (
+    PASSES,
+    PROFILES,
+    model_on,
+    run_onnxruntime,
+    run_reference,
+    small_models,
+    thinned,
+    wide_circuit,
+)
 
 
 def expected_contributions(model: LogisticCircuit, x: Any) -> Any:
@@ -57,7 +64,7 @@ def test_every_batch_size(tmp_path: Path, profile: Any, batch: int) -> None:
     np.testing.assert_allclose(found, expected_contributions(model, x), rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("profile", ["auto", "flows"])
+@pytest.mark.parametrize("profile", ["auto", "flows", "scatter"])
 def test_they_can_be_switched_off(tmp_path: Path, profile: Any) -> None:
     model = model_on(wide_circuit(20))
     export_model(model, tmp_path / "model.onnx", profile=profile, explain=True, self_check=False)
@@ -67,9 +74,10 @@ def test_they_can_be_switched_off(tmp_path: Path, profile: Any) -> None:
     assert found["label"].tolist() == run_onnxruntime(tmp_path / "model.onnx", x)["label"].tolist()
 
 
-def test_where_the_root_can_be_below_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize("profile", PASSES)
+def test_where_the_root_can_be_below_one(tmp_path: Path, profile: Any) -> None:
     model = model_on(thinned(wide_circuit(8), 2))
-    export_model(model, tmp_path / "model.onnx", profile="flows", explain=True, self_check=False)
+    export_model(model, tmp_path / "model.onnx", profile=profile, explain=True, self_check=False)
     x = np.random.default_rng(0).uniform(0.1, 0.9, (20, 8)).astype(np.float32)
     found = run_onnxruntime(tmp_path / "model.onnx", x)["contributions"]
     np.testing.assert_allclose(found, expected_contributions(model, x), rtol=0, atol=1e-5)

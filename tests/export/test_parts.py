@@ -23,6 +23,7 @@ from lcml.model.model import LogisticCircuit
 from lcml_export import export_model, windows
 from lcml_export.compiled import compile_model
 from tests.export.models import (
+    PROFILES,
     models_of_parts,
     run_onnxruntime,
     run_reference,
@@ -31,7 +32,7 @@ from tests.export.models import (
     wide_circuit,
     xor_circuit,
 )
-from tests.export.test_profiles import PROFILES, assert_agrees
+from tests.export.test_profiles import assert_agrees
 from tests.worlds import grown
 
 HYPOTHESIS = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

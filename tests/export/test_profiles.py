@@ -1,5 +1,6 @@
 """Every profile, as written to disk, against lcml: in onnxruntime and in ONNX's reference evaluator."""
 
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,17 @@ from numpy.typing import NDArray
 
 from lcml.circuits import vtree as vtrees
 from lcml.circuits.circuit import Circuit, initial_circuit
+from lcml.cli.export import export as export_command
 from lcml.errors import CircuitError, SettingsError
 from lcml.inputs.encoders import BooleanEncoder, ScaleEncoder
 from lcml.inputs.encoding import Encoder
 from lcml.model.head import Link
 from lcml.model.model import LogisticCircuit
-from lcml_export import export_model
+from lcml_export import export_model, profiles
 from tests.export.models import (
+    PASSES,
+    PROFILES,
+    input_type_of,
     model_on,
     run_onnxruntime,
     run_reference,
@@ -28,7 +33,6 @@ from tests.export.models import (
     xor_circuit,
 )
 
-PROFILES: list[Any] = ["auto", "throughput", "latency", "portable", "flows"]
 BATCHES = [0, 1, 2, 15, 16, 17, 127, 128, 129, 1000]
 WIDE = model_on(wide_circuit(), encoder=ScaleEncoder(np.zeros(40), np.full(40, 255.0)))
 
@@ -117,27 +121,44 @@ def test_a_sigmoid_far_from_zero_is_no_nan(tmp_path: Path, profile: Any) -> None
 
 @pytest.mark.parametrize("circuit", [xor_circuit(), thinned(wide_circuit(8), 1)], ids=["not products", "Pr(root) < 1"])
 class TestOtherCircuits:
-    @pytest.mark.parametrize("profile", ["auto", "throughput", "latency", "portable"])
+    @pytest.mark.parametrize("profile", sorted(set(PROFILES) - set(PASSES)))
     def test_a_profile_that_cannot_serve_it_raises(self, tmp_path: Path, circuit: Circuit, profile: Any) -> None:
         with pytest.raises(CircuitError, match="profile 'flows'"):
             export_model(model_on(circuit), tmp_path / "model.onnx", profile=profile)
         assert list(tmp_path.iterdir()) == []
 
+    @pytest.mark.parametrize("profile", PASSES)
     @pytest.mark.parametrize("literals", [False, True])
-    def test_flows_serves_it(self, tmp_path: Path, circuit: Circuit, literals: bool) -> None:
+    def test_the_passes_serve_it(self, tmp_path: Path, circuit: Circuit, literals: bool, profile: Any) -> None:
         model = model_on(circuit, literals=literals)
-        export_model(model, tmp_path / "model.onnx", profile="flows", logits=True, self_check=False)
+        export_model(model, tmp_path / "model.onnx", profile=profile, logits=True, self_check=False)
         x = np.random.default_rng(0).random((200, circuit.n_variables)).astype(np.float32)
         assert_agrees(model, run_onnxruntime(tmp_path / "model.onnx", x), x)
         assert_agrees(model, run_reference(tmp_path / "model.onnx", x), x)
 
 
-def test_an_example_that_contradicts_the_circuit_gets_nan(tmp_path: Path) -> None:
+@pytest.mark.parametrize("profile", PASSES)
+def test_an_example_that_contradicts_the_circuit_gets_nan(tmp_path: Path, profile: Any) -> None:
     whole = initial_circuit(vtrees.balanced(2))
     circuit = Circuit(whole.vtree, whole.or_vtree, np.array([0, 3]), whole.elem_prime[1:], whole.elem_sub[1:])
-    export_model(model_on(circuit), tmp_path / "model.onnx", profile="flows", self_check=False)
+    export_model(model_on(circuit), tmp_path / "model.onnx", profile=profile, self_check=False)
     found = run_onnxruntime(tmp_path / "model.onnx", np.array([[1, 1], [1, 0]], dtype=np.float32))
     assert np.isnan(found["probabilities"]).all(axis=1).tolist() == [True, False]
+
+
+def test_scatter_gathers_multiplies_and_scatters(tmp_path: Path) -> None:
+    export_model(WIDE, tmp_path / "model.onnx", profile="scatter", self_check=False)
+    (scan,) = (node for node in onnx.load(tmp_path / "model.onnx").graph.node if node.op_type == "Scan")
+    body = [node.op_type for node in scan.attribute[0].g.node]
+    # Up, one sum per level; down, one per level but the root's.
+    assert body.count("ScatterElements") == 2 * len(list(WIDE.circuit.levels())) - 1
+    assert "Add" not in body
+
+
+def test_the_option_of_lcml_export_names_every_profile() -> None:
+    help_text = inspect.signature(export_command).parameters["profile"].annotation.__metadata__[0].help
+    assert list(PROFILES) == list(profiles.PROFILES)
+    assert help_text.startswith("auto, throughput, latency, portable, flows or scatter:")
 
 
 def test_portable_has_neither_control_flow_nor_other_domains(tmp_path: Path) -> None:
@@ -156,7 +177,7 @@ def test_portable_has_neither_control_flow_nor_other_domains(tmp_path: Path) -> 
         ScaleEncoder(np.zeros(40), np.full(40, 255.0)),
         ScaleEncoder(np.zeros(40), np.zeros(40)),
         ScaleEncoder(np.linspace(0.1, 39.1, 40), np.linspace(0.7, 117.7, 40)),
-        BooleanEncoder(np.linspace(-1, 256, 40)),
+        BooleanEncoder(np.linspace(-1, 256, 40).round(1).astype(np.float32)),
         BooleanEncoder(np.full(40, 7.0)),
     ],
     ids=["divide", "constant", "columns", "thresholds", "threshold"],
@@ -174,6 +195,7 @@ def test_a_threshold_between_two_float32_is_compared_as_in_double(tmp_path: Path
     nearest = np.float32(0.1)  # above 0.1, so that 0.1 as float32 is on the upper side
     model = model_on(initial_circuit(vtrees.balanced(2)), encoder=BooleanEncoder(np.array([0.1, 0.1])))
     export_model(model, tmp_path / "model.onnx", logits=True, self_check=False)
+    assert input_type_of(tmp_path / "model.onnx") == onnx.TensorProto.DOUBLE
     x = np.array([[nearest, np.nextafter(nearest, np.float32(0))]], dtype=np.float32)
     assert model.encoder.encode(x).tolist() == [[1, 0]]
     assert_agrees(model, run_onnxruntime(tmp_path / "model.onnx", x), x)
@@ -193,7 +215,8 @@ def test_opsets(tmp_path: Path, profile: Any, opset: int) -> None:
     ("options", "message"),
     [
         ({"profile": "fast"}, "unknown export profile 'fast': expected one of auto"),
-        ({"input_dtype": "int8"}, "unknown input type 'int8'"),
+        ({"input_dtype": "int8"}, "unknown input type 'int8': expected one of auto, float32, uint8, float64"),
+        ({"input_dtype": "float16"}, "unknown input type 'float16'"),
         ({"opset": 9}, "opset 9: expected 16 to 22"),
         ({"feature_names": ["a"]}, "expected 40 feature names, one per feature, found 1"),
     ],

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import scipy.sparse
 from scipy.special import expit
 from sklearn.metrics import log_loss
 
@@ -19,8 +18,6 @@ from lcml.circuits.vtree import Vtree
 from lcml.data import load_splits
 from lcml.errors import DataError, SettingsError
 from lcml.inputs.encoders import fit_encoder
-from lcml.inputs.encoding import EncodedRows
-from lcml.inputs.rows import Rows, SparseMatrix, all_rows
 from lcml.learning.learner import Learner
 from lcml.learning.objective import Objective
 from lcml.learning.scoring import Criterion, race_splits
@@ -192,27 +189,6 @@ def test_a_weight_is_how_often_an_example_is_there(criterion: Criterion, monkeyp
     assert dataclasses.astuple(first.best.valid) == pytest.approx(dataclasses.astuple(second.best.valid), abs=1e-7)
     assert first.best.train_accuracy == pytest.approx(second.best.train_accuracy)
     np.testing.assert_allclose(first.best.parameters.flat(), second.best.parameters.flat(), atol=1e-5)
-
-
-def test_equal_examples_merge_into_their_weight() -> None:
-    values, labels = np.array([[0.5, 1], [0, 0], [0.5, 1], [0.5, 1], [0, 0]]), np.array([1, 0, 1, 0, 0])
-    found = EncodedSet(values, labels, np.array([1, 2, 4, 8, 16.0])).merged()
-    np.testing.assert_array_equal(found.values, values[[0, 1, 3]])
-    np.testing.assert_array_equal(found.labels, [1, 0, 0])
-    np.testing.assert_array_equal(found.weights, [5, 18, 8])
-    np.testing.assert_array_equal(EncodedSet(values, labels).merged().weights, [2, 2, 1])
-    assert TRAIN.merged() is TRAIN
-
-
-def test_rows_that_are_read_when_asked_for_stay_so_when_merged() -> None:
-    """A sparse matrix of which only the rows left are read again, through the encoder."""
-    raw = scipy.sparse.csr_array(np.array([[4.0, 0], [0, 2], [4, 0]]))
-    rows = EncodedRows(all_rows(SparseMatrix(raw)), fit_encoder("divide", raw.toarray(), divisor=8))
-    found = EncodedSet(rows, np.zeros(3, dtype=np.int64)).merged()
-    assert isinstance(found.values, EncodedRows)
-    assert isinstance(found.values.rows, Rows)
-    np.testing.assert_array_equal(found.values[:], [[0.5, 0], [0, 0.25]])
-    np.testing.assert_array_equal(found.weights, [2, 1])
 
 
 @pytest.mark.parametrize("missing", [0, 1])

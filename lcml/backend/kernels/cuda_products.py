@@ -104,9 +104,7 @@ def grid(
 
 def product_features(
     xp: Any,
-    index: Array,
-    cell_start: Array,
-    root: bool,
+    view: tuple[Array, Array, bool],
     program: tuple[Array, ...],
     examples: Array,
     rows: Array,
@@ -114,7 +112,7 @@ def product_features(
     out: Array,
     most: int = _SCRATCH,
 ) -> None:
-    """As `lcml.backend.kernels.products.product_features`; program: its arrays from wire_start to wanted.
+    """As `lcml.backend.kernels.products.product_features`; program: the arrays from wire_start to wanted.
 
     All arrays are cupy's (module `xp`) and C-contiguous but for the examples; most: bytes of scratch.
     """
@@ -122,7 +120,7 @@ def product_features(
     n_examples, n_inputs = examples.shape
     if not n_examples:
         return
-    _, _, slot_start, factor_start, _, wanted = program
+    (index, cell_start, root), (_, _, slot_start, factor_start, _, wanted) = view, program
     (n_positions, n_variables), n_cells = index.shape, len(cell_start) - 1
     n_gates, n_slots, n_wanted = len(slot_start) - 1, len(factor_start) - 1, len(wanted)
     x = xp.zeros((n_inputs + 1, n_examples), dtype=examples.dtype)

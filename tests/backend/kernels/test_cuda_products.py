@@ -69,9 +69,7 @@ def test_features(backend: Any, name: str, n_examples: int, most: int) -> None:
     found = backend.asarray(np.full((len(expected) + 3, n_examples), 7.0))
     cuda_products.product_features(
         backend.xp,
-        backend.asarray(view.index),
-        backend.asarray(view.cell_start),
-        view.root,
+        (backend.asarray(view.index), backend.asarray(view.cell_start), view.root),
         tuple(map(backend.asarray, program)),
         backend.asarray(q),
         backend.asarray(rows),

@@ -35,14 +35,14 @@ def feature_blocks(graph: Graph, program: Program, literals: str, block_rows: in
     table = _table_rows(graph, program, literals)
     for first in range(0, len(program.table_features), block_rows):
         rows = program.table_features[first : first + block_rows]
-        yield len(rows), _take_rows(graph, table, rows)
+        yield len(rows), graph.take(table, rows)
     before = table
     for layer, n_used in zip(program.chain, program.n_used, strict=True):
         source, n_blocks = before, -(-(len(layer) - n_used) // block_rows)
         bounds = [0] * bool(n_used) + np.linspace(n_used, len(layer), n_blocks + 1).astype(int).tolist()
         for first, stop in pairwise(bounds):
-            left = _take_rows(graph, source, layer.left[first:stop])
-            products = graph.op("Mul", left, _take_rows(graph, table, layer.right[first:stop]))
+            left = graph.take(source, layer.left[first:stop])
+            products = graph.op("Mul", left, graph.take(table, layer.right[first:stop]))
             before = products if first == 0 else before
             yield stop - first, products
 
@@ -55,15 +55,11 @@ def _table_rows(graph: Graph, program: Program, literals: str) -> str:
         parts = []
         for source, first, start, stop in zip(pieces, bounds, ends, ends[1:], strict=False):
             if stop > start:
-                left = _take_rows(graph, pieces[-1], layer.left[start:stop] - bounds[-2])
-                parts.append(graph.op("Mul", left, _take_rows(graph, source, layer.right[start:stop] - first)))
-        pieces.append(graph.op("Concat", *parts, axis=0) if len(parts) > 1 else parts[0])
+                left = graph.take(pieces[-1], layer.left[start:stop] - bounds[-2])
+                parts.append(graph.op("Mul", left, graph.take(source, layer.right[start:stop] - first)))
+        pieces.append(graph.concat(parts))
         bounds.append(bounds[-1] + len(layer))
-    return graph.op("Concat", *pieces, axis=0) if len(pieces) > 1 else literals
-
-
-def _take_rows(graph: Graph, source: str, rows: Any) -> str:
-    return graph.op("Gather", source, graph.constant(rows, np.int64), axis=0)
+    return graph.concat(pieces)
 
 
 def logits_by_examples(graph: Graph, program: Program, literals: str) -> str:
@@ -71,14 +67,14 @@ def logits_by_examples(graph: Graph, program: Program, literals: str) -> str:
     table = literals
     for layer in program.table:
         products = graph.op("Mul", _take_columns(graph, table, layer.left), _take_columns(graph, table, layer.right))
-        table = graph.op("Concat", table, products, axis=1)
+        table = graph.concat([table, products], axis=1)
     columns = table
     features = [_take_columns(graph, table, program.table_features)] if len(program.table_features) else []
     for layer in program.chain:
         left, right = _take_columns(graph, columns, layer.left), _take_columns(graph, table, layer.right)
         columns = graph.op("Mul", left, right)
         features.append(columns)
-    joined = graph.op("Concat", *features, axis=1) if len(features) > 1 else features[0]
+    joined = graph.concat(features, axis=1)
     return graph.op("MatMul", joined, graph.constant(program.weights.T, np.float32))
 
 
