@@ -37,8 +37,8 @@ from lcml.runs.specs import Shape, parse_augment, parse_view
 Callback: TypeAlias = Callable[[RoundRecord], object]
 
 _DIGEST_BYTES = 16
-"""Of a row: among 10^12 rows any two that differ share one with a chance of 10^-15. Rows themselves, of a sparse matrix,
-would fill the memory."""
+"""Of a row: among 10^12 rows any two that differ share one with a chance of 10^-15. Rows themselves, of a sparse
+matrix, would fill the memory."""
 
 _IMPORTANCE_EXAMPLES = 128
 """Training examples kept to measure importances by: the standard error of a mean change is then below a tenth of the
