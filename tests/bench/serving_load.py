@@ -37,7 +37,7 @@ def main() -> int:
     parser.add_argument("--model", type=Path, help="default: a small linear model")
     parser.add_argument("--seconds", type=float, default=60.0, help="of the long run, 0 leaves it out")
     parser.add_argument("--each", type=float, default=5.0, help="seconds of each row of the table")
-    parser.add_argument("--idle", type=int, default=1100, help="connections that send half a head, of the long run")
+    parser.add_argument("--idle", type=int, default=0, help="connections of the long run that send half a head")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         model = arguments.model or write_model(Path(directory) / "linear.onnx")
@@ -114,7 +114,8 @@ def _long_run(path: Path, cases: Sequence[Case], seconds: float, n_idle: int) ->
         client.close()
     print(
         f"\n{tally.seconds:.0f} s, 16 clients, {n_idle} idle connections at {OPEN_FILES} open files, "
-        f"{n_reloads} reloads, then SIGTERM under load: {len(tally.latencies):,} requests answered, {len(tally.lost)} lost, {len(tally.wrong)} wrong, exit code {code}; "
+        f"{n_reloads} reloads, then SIGTERM under load: {len(tally.latencies):,} requests answered, "
+        f"{len(tally.lost)} lost, {len(tally.wrong)} wrong, exit code {code}; "
         f"p50 {tally.milliseconds(0.5):.2f} ms, p99 {tally.milliseconds(0.99):.2f} ms, "
         f"worst {tally.milliseconds(1.0):.1f} ms"
     )
