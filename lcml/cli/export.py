@@ -67,8 +67,7 @@ def export(
         int | None, typer.Option(metavar="N", help="Opset of ai.onnx; else 18.", rich_help_panel=_GRAPH)
     ] = None,
     self_check: Annotated[
-        bool,
-        typer.Option(help="Run the graph against the model before writing it.", rich_help_panel=_GRAPH),
+        bool, typer.Option(help="Run the graph against the model before writing it.", rich_help_panel=_GRAPH)
     ] = True,
     json: JsonOption = False,
 ) -> None:
