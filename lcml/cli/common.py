@@ -53,17 +53,15 @@ TrackingUriOption = Annotated[
     typer.Option(
         metavar="URI",
         help="Where runs are recorded; else as MLFLOW_TRACKING_URI says, else sqlite:///mlruns/mlflow.db.",
-        show_default=False,
     ),
 ]
-ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="The model file (.lcml).", show_default=False)]
+ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="The model file (.lcml).")]
 DataArgument = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
         help="Name of a set (digits, mnist, ...), a directory of IDX files or of features.npy and labels.npy, or an "
         ".npz, .csv or .parquet file.",
-        show_default=False,
         autocompletion=complete_data,
     ),
 ]

@@ -10,9 +10,7 @@ from lcml.cli.common import JsonOption, TrackingUriOption, print_json
 
 def register(
     run: Annotated[str, typer.Argument(metavar="RUN", help="Id or name of a run that has an ONNX model.")],
-    name: Annotated[
-        str, typer.Option(metavar="NAME", help="The registered model that gets a new version.", show_default=False)
-    ],
+    name: Annotated[str, typer.Option(metavar="NAME", help="The registered model that gets a new version.")],
     alias: Annotated[
         str | None, typer.Option(metavar="ALIAS", help="What is to stand for this version from now on.")
     ] = None,
