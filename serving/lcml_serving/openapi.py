@@ -204,16 +204,11 @@ def _schemas() -> Json:
         ),
         "InferRequest": _object(
             {"inputs": inputs},
-            {
-                "id": _TEXT,
-                "outputs": _array(wanted),
-                "parameters": _object({}, {"binary_data_output": flag}),
-            },
+            {"id": _TEXT, "outputs": _array(wanted), "parameters": _object({}, {"binary_data_output": flag})},
         ),
         "InferResponse": _object({**model, "outputs": _array(tensor)}, {"id": _TEXT}),
         "ExplainRequest": _object(
-            {"inputs": inputs},
-            {"id": _TEXT, "parameters": _object({}, {"top_k": {"type": "integer", "minimum": 1}})},
+            {"inputs": inputs}, {"id": _TEXT, "parameters": _object({}, {"top_k": {"type": "integer", "minimum": 1}})}
         ),
         "ExplainResponse": _object({**model, "explanations": _array(explanation)}, {"id": _TEXT}),
         "InvocationRequest": {
