@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from typing import Any, final
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -70,7 +70,6 @@ def create_app(service: Service, lifespan: Lifespan | None = None) -> Starlette:
     return app
 
 
-@final
 class _Endpoints:
     """One method per endpoint; its name is the endpoint's label in the metrics."""
 

@@ -4,7 +4,7 @@ import asyncio
 import itertools
 import math
 import resource
-from typing import Any, final
+from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -22,7 +22,6 @@ def connection_limit(wanted: int) -> int:
     return min(wanted, max(files - _RESERVED, math.ceil(files / 2)))
 
 
-@final
 class Idle:
     """The connections on which no request is under way, by when that began."""
 
@@ -64,7 +63,6 @@ class Idle:
             loop.call_later(max(first - end, self._seconds / 10), self._sweep, loop)
 
 
-@final
 class Connection(H11Protocol):
     """uvicorn's connection, known to `Idle` while it has no request under way."""
 

@@ -6,7 +6,6 @@ import re
 import time
 import uuid
 from functools import lru_cache
-from typing import final
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
@@ -27,7 +26,6 @@ _SERIES = 1_024
 _CLIENT_GONE = 499  # nginx's number for it; nobody receives it
 
 
-@final
 class Edge:
     """ASGI middleware around the routes."""
 

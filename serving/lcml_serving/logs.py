@@ -5,7 +5,6 @@ import logging
 import sys
 import time
 from datetime import UTC, datetime
-from typing import final
 
 log = logging.getLogger("lcml_serving")
 
@@ -13,7 +12,6 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", 
 _REPEAT_SECONDS = 10.0
 
 
-@final
 class JsonFormatter(logging.Formatter):
     """time, level, logger and message, the record's own `extra` fields, and a traceback where there is one."""
 
@@ -31,7 +29,6 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(fields, default=str)
 
 
-@final
 class Rate(logging.Filter):
     """Lets a line of a library pass once in `_REPEAT_SECONDS`; the next to pass says how many were left out.
 

@@ -1,7 +1,6 @@
 """The metrics of one service, on prometheus-client, in a registry of their own."""
 
 from collections.abc import Callable
-from typing import final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
 
@@ -16,7 +15,6 @@ _MODEL = ("model", "version")
 disable_created_metrics()  # in this text format they would be one more series per counter and histogram
 
 
-@final
 class Metrics:
     """Counters, histograms and gauges; the gauges are set when they are rendered."""
 

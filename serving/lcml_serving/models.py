@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, final
+from typing import Any, Literal
 
 import numpy as np
 import onnxruntime
@@ -51,7 +51,6 @@ _ALLOWED: Mapping[str, frozenset[str]] = {
 }
 
 
-@final
 @dataclass(frozen=True)
 class OnnxModel:
     """A loaded model. `run` may be called from several threads at once."""

@@ -11,7 +11,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, final
+from typing import Any
 
 from lcml_serving.batching import Batcher
 from lcml_serving.errors import ConflictError, ModelError, NotFoundError, SettingsError, short
@@ -25,7 +25,6 @@ FILE_VERSION = "1"  # the version under which a single file is served
 Stamp = tuple[tuple[int, int, int], ...]
 
 
-@final
 @dataclass(frozen=True)
 class Source:
     """A model file and what tells whether it has changed."""
@@ -34,7 +33,6 @@ class Source:
     stamp: Stamp
 
 
-@final
 @dataclass(frozen=True)
 class Served:
     """A model version with its queues."""
@@ -45,7 +43,6 @@ class Served:
     explain: Batcher
 
 
-@final
 @dataclass(frozen=True)
 class Failure:
     """A model file that could not be loaded, and why."""
@@ -57,7 +54,6 @@ class Failure:
 Table = Mapping[str, Mapping[str, Served]]
 
 
-@final
 class Repository:
     """Finds, loads and hands out models by name and version; the highest version is the default."""
 
