@@ -59,7 +59,6 @@ class Batcher:
 
     @property
     def n_waiting(self) -> int:
-        """Requests that wait for a run."""
         return len(self._waiting)
 
     async def submit(self, features: Array) -> tuple[Array, ...]:

@@ -93,11 +93,8 @@ async def respond(
     encoding = _accepted(request.headers.get("accept-encoding", "")) if len(body) >= _COMPRESS_FROM else None
     if encoding is not None:
         headers["content-encoding"] = encoding
-        body = (
-            await asyncio.to_thread(_compress, body, encoding)
-            if len(body) > _COMPRESS_HERE
-            else _compress(body, encoding)
-        )
+        is_large = len(body) > _COMPRESS_HERE
+        body = await asyncio.to_thread(_compress, body, encoding) if is_large else _compress(body, encoding)
     return Response(body, media_type=media_type, headers=headers)
 
 

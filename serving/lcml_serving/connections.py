@@ -71,27 +71,24 @@ class Connection(H11Protocol):
         self._idle = idle
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """A new connection is idle until the head of its first request is complete."""
         super().connection_made(transport)
         self._look()
         self._idle.make_room(len(self.connections))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It is no more."""
         super().connection_lost(exc)
         self._idle.remove(self)
 
     def data_received(self, data: bytes) -> None:
-        """Perhaps the end of a head."""
         super().data_received(data)
         self._look()
 
     def on_response_complete(self) -> None:
-        """Idle again, or at the next request that was sent without waiting."""
         super().on_response_complete()
         self._look()
 
     def _look(self) -> None:
+        """Idle until the head of a request is complete, and again after its answer."""
         if self.cycle is None or self.cycle.response_complete:
             self._idle.add(self)
         else:

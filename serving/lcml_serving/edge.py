@@ -36,7 +36,6 @@ class Edge:
         self._time = lru_cache(_SERIES)(service.metrics.request_seconds.labels)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

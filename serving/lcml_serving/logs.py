@@ -16,7 +16,6 @@ class JsonFormatter(logging.Formatter):
     """time, level, logger and message, the record's own `extra` fields, and a traceback where there is one."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line."""
         fields = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -40,7 +39,6 @@ class Rate(logging.Filter):
         self._last: dict[tuple[str, str], tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether the line passes."""
         if record.name == log.name:
             return True
         key = record.name, str(record.msg)[:100]

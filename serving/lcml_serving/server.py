@@ -40,7 +40,6 @@ class _Server(uvicorn.Server):
     """uvicorn's server, for which the kernel keeps more connections than asyncio accepts in one go."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to accept."""
         await super().startup(sockets)
         for listener in sockets or ():
             listener.listen(_QUEUE)

@@ -30,7 +30,6 @@ class Signature:
 
     @property
     def n_features(self) -> int:
-        """Width of the input."""
         return self.input.shape[1]
 
     @property
@@ -39,5 +38,4 @@ class Signature:
         return tuple(output.name for output in self.outputs if output.name in PREDICTIONS)
 
     def output(self, name: str) -> TensorSpec | None:
-        """The output of that name, if there is one."""
         return next((output for output in self.outputs if output.name == name), None)
