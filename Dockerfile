@@ -13,8 +13,13 @@ ARG BASE=python:3.11-slim
 FROM ${BASE} AS build-serving
 ARG PIP_INDEX_URL
 ARG PIP_CERT
-RUN python3 -m venv /build && /build/bin/pip install --no-cache-dir --target /opt/serving \
-    "numpy>=2.0" "onnxruntime>=1.20" "starlette>=0.40" "uvicorn>=0.30" \
+COPY pyproject.toml /build/
+# pyproject.toml alone says what the service needs: its extra and numpy
+RUN python3 -m venv /build/venv && python3 -c 'import tomllib; \
+    project = tomllib.load(open("/build/pyproject.toml", "rb"))["project"]; \
+    numpy = next(name for name in project["dependencies"] if name.startswith("numpy")); \
+    print(numpy, *project["optional-dependencies"]["serving"], sep="\n")' > /build/requirements.txt
+RUN /build/venv/bin/pip install --no-cache-dir --target /opt/serving -r /build/requirements.txt \
     && rm -rf /opt/serving/bin && find /opt/serving -type d -name tests -prune -exec rm -rf {} +
 COPY serving/lcml_serving /opt/serving/lcml_serving
 RUN python3 -m compileall -q /opt/serving/lcml_serving
@@ -24,7 +29,7 @@ ARG PIP_INDEX_URL
 ARG PIP_CERT
 RUN python3 -m venv /opt/lcml
 COPY . /src
-RUN /opt/lcml/bin/pip install --no-cache-dir "/src[tracking,tables,export]"
+RUN /opt/lcml/bin/pip install --no-cache-dir "/src[fast,tracking,tables,export]"
 
 FROM ${BASE} AS train
 ENV PATH=/opt/lcml/bin:$PATH HOME=/home/lcml MPLCONFIGDIR=/tmp \

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from hashlib import blake2b
 from importlib.metadata import version
 from typing import Any, Self, TypeAlias
 
@@ -22,7 +23,7 @@ from lcml.data.stratify import apportion, draw
 from lcml.errors import DataError, SettingsError
 from lcml.explain.importance import feature_importances
 from lcml.inputs.encoding import encoded
-from lcml.inputs.rows import Matrix, SparseMatrix, all_rows
+from lcml.inputs.rows import Matrix, SparseMatrix, all_rows, chunks
 from lcml.learning.learner import Learner
 from lcml.learning.state import EncodedSet, RoundReport
 from lcml.model.head import HEADS, predicted_codes
@@ -34,6 +35,10 @@ from lcml.runs.records import RoundRecord
 from lcml.runs.specs import Shape, parse_augment, parse_view
 
 Callback: TypeAlias = Callable[[RoundRecord], object]
+
+_DIGEST_BYTES = 16
+"""Of a row: among 10^12 rows any two that differ share one with a chance of 10^-15. Rows themselves, of a sparse
+matrix, would fill the memory."""
 
 _IMPORTANCE_EXAMPLES = 128
 """Training examples kept to measure importances by: the standard error of a mean change is then below a tenth of the
@@ -51,8 +56,9 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         best_round_             the rounds of splits of the model kept
         feature_importances_    (n_features_in_,), see `lcml.explain.importance`; 128 training examples are kept for it
 
-    Example weights count in fitting and in choosing splits; examples of weight 0 are left out. They do not stand for
-    repeated examples: what is set aside for validation is drawn without them.
+    An example of weight 2 counts as one that is there twice, in the vtree, in fitting, in choosing splits (and
+    `minimum_support`) and in validation; one of weight 0 is left out. Only what is set aside for validation is drawn
+    without weights: with valid_fraction=0, they give the model of repeated examples.
     """
 
     @takes(Parameters)
@@ -146,8 +152,11 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         eval_examples: Examples | None,
         callback: Callback | None,
     ) -> None:
-        settings, codes = chosen.learning(), examples.labels
-        rest, aside = _set_aside(codes, chosen.valid_fraction if eval_examples is None else 0, settings.seed)
+        settings, valid_fraction = chosen.learning(), chosen.valid_fraction if eval_examples is None else 0
+        if valid_fraction == 0 and chosen.augment is None:  # no draw: weights are repeated examples
+            examples, weights = _merged(examples, weights)
+        codes = examples.labels
+        rest, aside = _set_aside(codes, valid_fraction, settings.seed)
         shape = check_shape(chosen.image_shape, examples.features.shape[1], "X")
         names = getattr(self, "feature_names_in_", None)
         raw = examples.select(rest)
@@ -165,7 +174,8 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
             return dataclasses.replace(train, weights=of_rows)
 
         train, choosing = to_learn_from(rest), eval_examples or examples.select(aside)
-        valid = EncodedSet(encoded(encoder, choosing.features), choosing.labels)
+        choosing_weights = None if weights is None or eval_examples is not None else weights[aside]
+        valid = EncodedSet(encoded(encoder, choosing.features), choosing.labels, choosing_weights)
         views = [parse_view(text) for text in chosen.view or ("whole",)]
         whole = partial(_choose_vtree, chosen.vtree, encoded_shape(encoder, shape), train, settings.seed)
         places = choose_places(views, encoder, shape, whole)
@@ -214,6 +224,18 @@ def _reports(learner: Learner, everything: Callable[[], EncodedSet] | None) -> I
 
 def _rows(features: Any) -> Matrix:
     return all_rows(SparseMatrix(features)) if issparse(features) else features
+
+
+def _merged(examples: Examples, weights: FloatArray | None) -> tuple[Examples, FloatArray | None]:
+    """Equal examples of one class as a single one of the sum of their weights, where the first of them stood."""
+    place: dict[tuple[bytes, int], int] = {}
+    rows = (row for chunk in chunks(examples.features) for row in examples.features[chunk])
+    digests = (blake2b(row.tobytes(), digest_size=_DIGEST_BYTES).digest() for row in rows)
+    which = [place.setdefault(key, len(place)) for key in zip(digests, examples.labels.tolist(), strict=True)]
+    if len(place) == len(which):
+        return examples, weights
+    first = np.unique(which, return_index=True)[1]
+    return examples.select(first), np.bincount(which, weights).astype(np.float64)
 
 
 def _set_aside(codes: NDArray[np.int64], fraction: float, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

@@ -3,11 +3,43 @@
 import contextlib
 import os
 import secrets
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, BinaryIO
 
 from lcml.errors import OutputError
+
+_UNFINISHED = ".lcml-tmp"
+_UNFINISHED_SECONDS = 60.0  # a file in the making is not locked in its first moment
+
+if sys.platform == "win32":
+    import msvcrt
+
+    _FAR = 1 << 30
+
+    def try_lock(file: IO[bytes]) -> bool:
+        """Take the lock on `file` if it is free; closing the file frees it."""
+        place = file.tell()
+        file.seek(_FAR)  # what is locked here nobody else can read
+        try:
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        finally:
+            file.seek(place)
+        return True
+else:
+    import fcntl
+
+    def try_lock(file: IO[bytes]) -> bool:
+        """Take the lock on `file` if it is free; closing the file frees it."""
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
 
 
 @contextlib.contextmanager
@@ -19,14 +51,18 @@ def atomic_writer(path: str | Path) -> Iterator[BinaryIO]:
     full.
     """
     path = Path(path)
+    if str(path) == "-":
+        raise OutputError("cannot write -: expected the name of a file; give one (./- for a file of that name)")
     if path.exists() and not path.is_file():
         raise OutputError(f"cannot write {path}: expected a regular file or nothing there; choose another place")
     place = Path(os.path.realpath(path))
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        temporary = place.with_name(f".{place.name}.{secrets.token_hex(4)}")
+        temporary = place.with_name(f".{place.name}.{secrets.token_hex(4)}{_UNFINISHED}")
         with open(temporary, "x+b") as file:  # created with mode 0o666 less the umask, as any other file is
             try:
+                with contextlib.suppress(OSError):  # of a file system without locks
+                    try_lock(file)  # for as long as this process lives
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
@@ -38,6 +74,14 @@ def atomic_writer(path: str | Path) -> Iterator[BinaryIO]:
         os.replace(temporary, place)
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror or error}; choose another place or free it") from error
+
+
+def remove_unfinished(directory: Path) -> None:
+    """Delete what writers that were killed left in `directory`."""
+    for path in directory.glob(f".*{_UNFINISHED}"):
+        with contextlib.suppress(OSError), path.open("rb") as file:
+            if time.time() - path.stat().st_mtime > _UNFINISHED_SECONDS and try_lock(file):
+                path.unlink()
 
 
 def write_atomically(path: str | Path, content: bytes | str) -> None:

@@ -21,6 +21,7 @@ from lcml import LogisticCircuitClassifier, load_model, save_model
 from lcml.circuits.views import IdentityView, WindowView
 from lcml.circuits.vtree import balanced
 from lcml.errors import DataError, SettingsError
+from lcml.learning.learner import Learner
 from lcml.learning.settings import LearnSettings
 from lcml.runs.config import TrainConfig
 from lcml.runs.records import RoundRecord
@@ -132,6 +133,37 @@ def test_weights_of_zero_leave_examples_out() -> None:
     weighted = LogisticCircuitClassifier(**FAST).fit(x, y, sample_weight=kept.astype(float))
     without = LogisticCircuitClassifier(**FAST).fit(x[kept], y[kept], sample_weight=np.ones(kept.sum()))
     np.testing.assert_array_equal(weighted.predict_proba(x), without.predict_proba(x))
+
+
+@pytest.mark.parametrize("spread", [0, 1])
+def test_weights_are_repeated_examples(spread: int) -> None:
+    """To the bit where no examples are set aside, at default settings and in whatever order the repeated ones stand."""
+    x, y = load_breast_cancer(return_X_y=True)
+    times = np.random.default_rng(0).integers(2 - spread, 3 + spread, len(y))
+    settings: dict[str, Any] = {"valid_fraction": 0, "rounds": 2}
+    weighted = LogisticCircuitClassifier(**settings).fit(x, y, sample_weight=times)
+    rows = np.concatenate([np.arange(len(y)), np.repeat(np.arange(len(y)), times - 1)])
+    repeated = LogisticCircuitClassifier(**settings).fit(x[rows], y[rows])
+    np.testing.assert_array_equal(weighted.model_.weights, repeated.model_.weights)
+    np.testing.assert_array_equal(weighted.predict_proba(x), repeated.predict_proba(x))
+    plain = LogisticCircuitClassifier(**settings).fit(x, y)
+    assert np.abs(plain.predict_proba(x) - weighted.predict_proba(x)).max() > 1e-6
+
+
+def test_weights_count_in_validation(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = load_iris(return_X_y=True)
+    given: list[Any] = []
+
+    def spy(places: Any, train: Any, valid: Any, *rest: Any) -> Learner:
+        given.extend((train, valid))
+        return Learner(places, train, valid, *rest)
+
+    monkeypatch.setattr("lcml.estimator.Learner", spy)
+    weight = 1.0 + x[:, 0]
+    settings: dict[str, Any] = {**FAST, "encoder": "divide", "divisor": 10.0}
+    LogisticCircuitClassifier(**settings).fit(x, y, sample_weight=weight)
+    for examples in given:
+        np.testing.assert_allclose(examples.weights, 1 + 10 * examples.values[:, 0])
 
 
 def test_weights_count() -> None:
@@ -329,6 +361,15 @@ def test_sparse_features_give_the_model_of_dense_ones(kind: Any) -> None:
     sparse = LogisticCircuitClassifier(**FAST, image_shape=(8, 8), augment="copies=1,shift=1").fit(kind(x), y)
     np.testing.assert_array_equal(sparse.predict_proba(kind(x)), dense.predict_proba(x))
     np.testing.assert_array_equal(sparse.feature_importances_, dense.feature_importances_)
+
+
+def test_repeated_sparse_examples_are_those_of_their_weights() -> None:
+    x, y = load_digits(n_class=3, return_X_y=True)
+    twice = 1 + np.arange(len(y)) % 2
+    weighted, repeated = (LogisticCircuitClassifier(**FAST, valid_fraction=0) for _ in range(2))
+    weighted.fit(scipy.sparse.csr_array(x), y, sample_weight=twice)
+    repeated.fit(scipy.sparse.csr_array(np.repeat(x, twice, axis=0)), np.repeat(y, twice))
+    np.testing.assert_array_equal(weighted.predict_proba(x), repeated.predict_proba(x))
 
 
 def test_importances_are_those_of_the_features_that_decide() -> None:

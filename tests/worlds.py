@@ -43,20 +43,17 @@ def brute_flows(circuit: Circuit, q: NDArray[np.float64]) -> NDArray[np.float64]
     """
     true, weight = truth(circuit), world_probabilities(q)
     flow = np.zeros(circuit.n_elements)
-    if not circuit.n_or_gates:
-        return flow
-    for world, probability in enumerate(weight):
-        stack = [circuit.n_or_gates - 1]
-        while stack:
-            gate = stack.pop()
-            start = circuit.or_start[gate]
-            used = [
-                (start + i, p, s) for i, (p, s) in enumerate(circuit.elements_of(gate)) if true[[p, s], world].all()
-            ]
-            assert len(used) == 1
-            element, *children = used[0]
-            flow[element] += probability
-            stack += [child - circuit.n_literals for child in children if child >= circuit.n_literals]
+    met = np.zeros_like(true)  # which nodes the proof of each world meets
+    met[-1] = True
+    for gate in reversed(range(circuit.n_or_gates)):
+        here = met[circuit.n_literals + gate]
+        n_used = np.zeros(len(weight), dtype=int)
+        for element, (p, s) in enumerate(circuit.elements_of(gate), circuit.or_start[gate]):
+            used = here & true[p] & true[s]
+            flow[element] = weight[used].sum()
+            met[[p, s]] |= used
+            n_used += used
+        assert np.array_equal(n_used, here)
     return flow
 
 

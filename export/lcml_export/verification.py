@@ -11,7 +11,7 @@ import onnx
 from numpy.typing import NDArray
 
 from lcml.arrays import FloatArray
-from lcml.backend import Backend, NumpyBackend, get_backend
+from lcml.backend import get_backend
 from lcml.errors import MissingDependencyError, OutputError
 from lcml.inputs.encoding import Encoder
 from lcml.model.head import predicted_codes
@@ -137,7 +137,7 @@ def with_logits(model: onnx.ModelProto, n_sets: int) -> onnx.ModelProto:
 
 def _reference_logits(model: LogisticCircuit, features: NDArray[Any]) -> NDArray[np.float64]:
     """lcml's logits in double precision, a few examples at a time; by its kernels where windows make numpy slow."""
-    backend: Backend = NumpyBackend()
+    backend = get_backend("numpy")
     if any(part.view.n_positions > 1 for part in model.parts):
         with suppress(MissingDependencyError):
             backend = get_backend("numba")

@@ -4,9 +4,6 @@ Code on the way of a mini-batch takes a `Backend` and uses `backend.xp` for ever
 they do not share, and what must be fast, is a method of `Backend`, with one implementation per backend.
 """
 
-import sys
-from functools import cache
-
 from lcml.backend.base import Array, Backend, BackendName, FeaturePrecision, Precision, evaluation_precision
 from lcml.backend.cuda import CupyBackend, cuda_is_available
 from lcml.backend.host import NumbaBackend, NumpyBackend
@@ -24,31 +21,50 @@ __all__ = [
     "cuda_is_available",
     "evaluation_precision",
     "get_backend",
+    "why_slow",
 ]
+
+_BACKENDS: dict[str, type[Backend]] = {"numpy": NumpyBackend, "numba": NumbaBackend, "cupy": CupyBackend}
+
+_made: dict[str, Backend] = {}
 
 
 def get_backend(name: BackendName = "auto") -> Backend:
     """The backend called `name`; `auto` is cupy where a CUDA device answers, else numba where installed, else numpy.
 
-    Raises SettingsError for an unknown name or cupy without a device, MissingDependencyError for one not installed.
+    There is one per name and process. Raises SettingsError for an unknown name or cupy without a device,
+    MissingDependencyError for one not installed.
     """
-    if name == "auto":
-        if cuda_is_available():
-            return CupyBackend()
-        try:
-            return NumbaBackend()
-        except MissingDependencyError as error:
-            _notice_once(f"using the slower numpy backend: {error}")
-            return NumpyBackend()
-    if name == "numpy":
-        return NumpyBackend()
-    if name == "numba":
-        return NumbaBackend()
-    if name == "cupy":
-        return CupyBackend()
-    raise SettingsError(f"unknown backend {name!r}: expected auto, numpy, numba or cupy")
+    if name not in _made:
+        _made.setdefault(name, _make(name))  # of threads that come at once all get the first one's
+    return _made[name]
 
 
-@cache
-def _notice_once(text: str) -> None:
-    print(f"lcml: {text}", file=sys.stderr)
+def why_slow(name: BackendName) -> str | None:
+    """What who asked for this backend should be told, in a line: that `auto` is numpy, and what would be faster, or
+    that kernels must be compiled first."""
+    backend = get_backend(name)
+    if backend.name == NumbaBackend.name:
+        from lcml.backend.kernels.compiled import compiling_notice
+
+        return compiling_notice()
+    if name != "auto" or backend.name != NumpyBackend.name:
+        return None
+    try:
+        get_backend("numba")
+    except (MissingDependencyError, SettingsError) as error:
+        return f"using the slower numpy backend: {error}"
+    return None
+
+
+def _make(name: str) -> Backend:
+    if name != "auto":
+        if name not in _BACKENDS:
+            raise SettingsError(f"unknown backend {name!r}: expected auto, numpy, numba or cupy")
+        return _BACKENDS[name]()
+    if cuda_is_available():
+        return get_backend("cupy")
+    try:
+        return get_backend("numba")
+    except (MissingDependencyError, SettingsError):
+        return get_backend("numpy")

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,68 +21,19 @@ Precision = Literal["float32", "float64"]
 FeaturePrecision = Literal["fixed16", "float32", "float64"]
 
 
-def evaluation_precision(kept: FeaturePrecision) -> Precision:
+def evaluation_precision(precision: FeaturePrecision) -> Precision:
     """What is computed with where features are kept so."""
-    return "float64" if kept == "float64" else "float32"
+    return "float64" if precision == "float64" else "float32"
 
 
-class CircuitArrays(Protocol):
-    """What kernels read of a circuit, see `lcml.circuits.circuit.Circuit`."""
+Structure = tuple[Any, ...]
+"""A circuit as the fused passes of a backend take it, see `Backend.structure`."""
 
-    @property
-    def n_variables(self) -> int: ...
-    @property
-    def n_literals(self) -> int: ...
-    @property
-    def n_elements(self) -> int: ...
-    @property
-    def is_tautology(self) -> bool: ...
-    @property
-    def or_start(self) -> IntArray: ...
-    @property
-    def elem_prime(self) -> IntArray: ...
-    @property
-    def elem_sub(self) -> IntArray: ...
+Places = tuple[Array, Array, bool]
+"""index, cell_start and root of a view, see `lcml.circuits.views`."""
 
-
-class ViewArrays(Protocol):
-    """What kernels read of a view, see `lcml.circuits.views`."""
-
-    @property
-    def index(self) -> IntArray: ...
-    @property
-    def cell_start(self) -> IntArray: ...
-    @property
-    def root(self) -> bool: ...
-
-
-class ProgramArrays(Protocol):
-    """What kernels read of a product circuit, see `lcml.passes.products.ProductProgram`, in the order they take it."""
-
-    @property
-    def wire_start(self) -> IntArray: ...
-    @property
-    def wires(self) -> IntArray: ...
-    @property
-    def slot_start(self) -> IntArray: ...
-    @property
-    def factor_start(self) -> IntArray: ...
-    @property
-    def factors(self) -> IntArray: ...
-    @property
-    def wanted(self) -> IntArray: ...
-
-
-def program_arrays(program: ProgramArrays) -> tuple[IntArray, ...]:
-    """The arrays of a program in the order that the kernels take them."""
-    return (
-        program.wire_start,
-        program.wires,
-        program.slot_start,
-        program.factor_start,
-        program.factors,
-        program.wanted,
-    )
+Program = tuple[Array, ...]
+"""The arrays of a `lcml.passes.products.ProductProgram`."""
 
 
 class Backend(ABC):
@@ -117,15 +68,22 @@ class Backend(ABC):
         """values * scale as float32; the result may be overwritten by the next call of the same thread."""
         return self.xp.astype(values, self.xp.float32) * scale
 
-    product_features: Callable[..., None] | None = None
-    """A fused kernel, or None: (view, program, examples, rows, levels, out), see lcml.backend.kernels.products."""
+    product_features: Callable[[Places, Program, Array, Array, int, Array], None] | None = None
+    """A fused kernel, or None: (view, program, examples, rows, scale, out), all arrays of the backend, see
+    lcml.backend.kernels.products."""
 
-    flows: Callable[[CircuitArrays, Array], tuple[Array, int]] | None = None
-    """A fused kernel, or None: (circuit, examples) to flows (2 n_variables + n_elements, n_examples), NaN where
+    flows: Callable[[Structure, Array], tuple[Array, int]] | None = None
+    """A fused kernel, or None: (structure, examples) to flows (2 n_variables + n_elements, n_examples), NaN where
     Pr(root) = 0, and the first such example or -1."""
 
-    weighted_flows: Callable[[CircuitArrays, Array, Array], tuple[Array, int]] | None = None
-    """A fused kernel, or None: (circuit, examples, weights) to weights @ flows without the flows, and as `flows`."""
+    weighted_flows: Callable[[Structure, Array, Array], tuple[Array, int]] | None = None
+    """A fused kernel, or None: (structure, examples, weights) to weights @ flows without the flows, and as `flows`."""
+
+    def structure(
+        self, n_variables: int, or_start: IntArray, elem_prime: IntArray, elem_sub: IntArray, is_tautology: bool
+    ) -> Structure:
+        """What `flows` and `weighted_flows` take of a circuit, see `lcml.circuits.circuit.Circuit`."""
+        return or_start, elem_prime, elem_sub, is_tautology
 
     @abstractmethod
     def to_host(self, values: Array) -> NDArray[Any]:

@@ -4,12 +4,11 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any, TypeVar
-from weakref import WeakKeyDictionary
 
-import numpy as np
 from numpy.typing import NDArray
 
-from lcml.backend.base import Array, Backend, CircuitArrays, ProgramArrays, ViewArrays, program_arrays
+from lcml.arrays import IntArray
+from lcml.backend.base import Array, Backend, Places, Program, Structure
 from lcml.errors import MissingDependencyError, SettingsError
 
 _In = TypeVar("_In")
@@ -30,7 +29,6 @@ class CupyBackend(Backend):
         self.xp = _cupy_array_api()
         if not cuda_is_available():
             raise SettingsError("backend cupy: no CUDA device answers; use --backend numpy")
-        self._packed: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
         self.working_bytes = self.xp.cuda.runtime.memGetInfo()[1] // _WORKING_PART
         properties = self.xp.cuda.runtime.getDeviceProperties(self.xp.cuda.runtime.getDevice())
         self.device = properties["name"].decode()
@@ -73,53 +71,35 @@ class CupyBackend(Backend):
         return map(function, items)
 
     def product_features(
-        self, view: ViewArrays, program: ProgramArrays, examples: Array, rows: Array, levels: int, out: Array
+        self, view: Places, program: Program, examples: Array, rows: Array, scale: int, out: Array
     ) -> None:
         from lcml.backend.kernels import cuda_products
 
-        of_view = self._on_device(view, view.index, view.cell_start)
-        of_program = self._on_device(program, *program_arrays(program))
-        rows = self.xp.asarray(rows, dtype=np.int32)
-        cuda_products.product_features(self.xp, of_view, of_program, examples, rows, view.root, levels, out)
+        cuda_products.product_features(self.xp, view, program, examples, rows, scale, out)
 
-    def _on_device(self, owner: object, *arrays: NDArray[Any]) -> Any:
-        """The owner's arrays, which are brought to the device once."""
-        if owner not in self._packed:
-            self._packed[owner] = tuple(self.xp.asarray(values) for values in arrays)
-        return self._packed[owner]
-
-    def flows(self, circuit: CircuitArrays, examples: Array) -> tuple[Array, int]:
+    def structure(
+        self, n_variables: int, or_start: IntArray, elem_prime: IntArray, elem_sub: IntArray, is_tautology: bool
+    ) -> Structure:
         from lcml.backend.kernels import cuda
 
-        structure, x = self._structure(circuit), self.xp.ascontiguousarray(examples.T)
+        return *map(self.xp.asarray, cuda.pack(or_start, elem_prime, elem_sub, n_variables)), is_tautology
+
+    def flows(self, structure: Structure, examples: Array) -> tuple[Array, int]:
+        from lcml.backend.kernels import cuda
+
+        x = self.xp.ascontiguousarray(examples.T)
         scratch = self.xp.empty(cuda.scratch_shape(structure, x), dtype=x.dtype)
-        out = self.xp.empty((circuit.n_literals + circuit.n_elements, x.shape[1]), dtype=x.dtype)
-        return out, self._contradiction(circuit, cuda.flows_into(self.xp, structure, x, scratch, out))
+        out = self.xp.empty((2 * len(x) + len(structure[1]), x.shape[1]), dtype=x.dtype)
+        return out, _contradiction(structure, cuda.flows_into(self.xp, structure, x, scratch, out))
 
-    def weighted_flows(self, circuit: CircuitArrays, examples: Array, weights: Array) -> tuple[Array, int]:
+    def weighted_flows(self, structure: Structure, examples: Array, weights: Array) -> tuple[Array, int]:
         from lcml.backend.kernels import cuda
 
-        structure, x = self._structure(circuit), self.xp.ascontiguousarray(examples.T)
+        x = self.xp.ascontiguousarray(examples.T)
         scratch = self.xp.empty(cuda.scratch_shape(structure, x), dtype=x.dtype)
         weights = self.xp.ascontiguousarray(weights.T.astype(x.dtype))
         out = self.xp.empty((weights.shape[1], x.shape[1]), dtype=x.dtype)
-        return out, self._contradiction(circuit, cuda.logits_into(self.xp, structure, x, weights, scratch, out))
-
-    def _structure(self, circuit: CircuitArrays) -> tuple[Array, Array, Array, bool]:
-        """The circuit on the device, as the kernels want it."""
-        from lcml.backend.kernels import cuda
-
-        if circuit not in self._packed:
-            packed = cuda.pack(circuit.or_start, circuit.elem_prime, circuit.elem_sub, circuit.n_variables)
-            self._packed[circuit] = *map(self.xp.asarray, packed), circuit.is_tautology
-        found: tuple[Array, Array, Array, bool] = self._packed[circuit]
-        return found
-
-    def _contradiction(self, circuit: CircuitArrays, total: Array) -> int:
-        """The first example with Pr(root) = 0, or -1; does not wait for the device where there can be none."""
-        if circuit.is_tautology or not bool((total == 0).any()):
-            return -1
-        return int((total == 0).argmax())
+        return out, _contradiction(structure, cuda.logits_into(self.xp, structure, x, weights, scratch, out))
 
     def single_threaded_blas(self) -> AbstractContextManager[Any]:
         return nullcontext()
@@ -127,6 +107,14 @@ class CupyBackend(Backend):
     def memory_budget(self) -> int:
         free, _total = self.xp.cuda.runtime.memGetInfo()
         return int(_FREE_SHARE * (free + self.xp.get_default_memory_pool().free_bytes()))
+
+
+def _contradiction(structure: Structure, total: Array) -> int:
+    """The first example with Pr(root) = 0, or -1; does not wait for the device where there can be none."""
+    is_tautology = structure[-1]
+    if is_tautology or not bool((total == 0).any()):
+        return -1
+    return int((total == 0).argmax())
 
 
 def cuda_is_available() -> bool:

@@ -4,15 +4,16 @@ import math
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lcml.backend.base import Array, Backend, CircuitArrays, ProgramArrays, ViewArrays, program_arrays
-from lcml.errors import MissingDependencyError
+from lcml.backend.base import Array, Backend, Places, Program, Structure
+from lcml.backend.machine import available_memory
+from lcml.backend.threads import map_in_order, single_threaded_blas
+from lcml.errors import MissingDependencyError, SettingsError
 
 _In = TypeVar("_In")
 _Out = TypeVar("_Out")
@@ -30,11 +31,7 @@ class NumpyBackend(Backend):
     chunk_examples = _CHUNK_EXAMPLES
 
     def __init__(self) -> None:
-        from threadpoolctl import ThreadpoolController
-
-        self._blas = ThreadpoolController()
-        self._local = threading.local()
-        self._n_threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        self._of_thread = threading.local()
 
     def asarray(self, values: Any, dtype: Any = None) -> Array:
         return np.asarray(values, dtype=dtype)
@@ -48,27 +45,22 @@ class NumpyBackend(Backend):
     def _scratch(self, shape: tuple[int, ...]) -> NDArray[np.float32]:
         """An array that this thread uses again and again."""
         size = math.prod(shape)
-        buffer: NDArray[np.float32] | None = getattr(self._local, "buffer", None)
+        buffer: NDArray[np.float32] | None = getattr(self._of_thread, "buffer", None)
         if buffer is None or buffer.size < size:
-            buffer = self._local.buffer = np.empty(size, dtype=np.float32)
+            buffer = self._of_thread.buffer = np.empty(size, dtype=np.float32)
         return buffer[:size].reshape(shape)
 
     def segment_sum(self, rows: Array, offsets: Array) -> Array:
         return np.add.reduceat(rows, offsets[:-1], axis=0) if len(offsets) > 1 else rows[:0]
 
     def map(self, function: Callable[[_In], _Out], items: Iterable[_In]) -> Iterator[_Out]:
-        with self._blas.limit(limits=1, user_api="blas"), ThreadPoolExecutor(self._n_threads) as pool:
-            yield from pool.map(function, items)
+        return map_in_order(function, items)
 
     def single_threaded_blas(self) -> AbstractContextManager[Any]:
-        from threadpoolctl import ThreadpoolController
-
-        self._blas = ThreadpoolController()  # again: scipy, which has a BLAS of its own, may have come since
-        limited: AbstractContextManager[Any] = self._blas.limit(limits=1, user_api="blas")
-        return limited
+        return single_threaded_blas()
 
     def memory_budget(self) -> int:
-        return int(_FREE_SHARE * _available_host_memory())
+        return int(_FREE_SHARE * available_memory())
 
 
 class NumbaBackend(NumpyBackend):
@@ -78,6 +70,8 @@ class NumbaBackend(NumpyBackend):
 
     def __init__(self) -> None:
         super().__init__()
+        if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
+            raise SettingsError("backend numba: its compiler is switched off; unset NUMBA_DISABLE_JIT")
         try:
             from lcml.backend.kernels import passes, products
         except ImportError as error:
@@ -90,38 +84,17 @@ class NumbaBackend(NumpyBackend):
         return out
 
     def product_features(
-        self, view: ViewArrays, program: ProgramArrays, examples: Array, rows: Array, levels: int, out: Array
+        self, view: Places, program: Program, examples: Array, rows: Array, scale: int, out: Array
     ) -> None:
-        self._products.product_features(
-            np.ascontiguousarray(examples),
-            view.index,
-            view.cell_start,
-            *program_arrays(program),
-            np.asarray(rows, dtype=np.int32),
-            view.root,
-            float(levels),
-            out,
-        )
+        self._products.product_features(np.ascontiguousarray(examples), *view, *program, rows, float(scale), out)
 
-    def flows(self, circuit: CircuitArrays, examples: Array) -> tuple[Array, int]:
-        out = self._passes.aligned_empty((circuit.n_literals + circuit.n_elements, len(examples)), examples.dtype)
-        return out, self._passes.flows_into(examples, *_structure(circuit), out)
+    def flows(self, structure: Structure, examples: Array) -> tuple[Array, int]:
+        n_flows = 2 * examples.shape[1] + len(structure[1])
+        out = self._passes.aligned_empty((n_flows, len(examples)), examples.dtype)
+        return out, self._passes.flows_into(examples, *structure, out)
 
-    def weighted_flows(self, circuit: CircuitArrays, examples: Array, weights: Array) -> tuple[Array, int]:
+    def weighted_flows(self, structure: Structure, examples: Array, weights: Array) -> tuple[Array, int]:
         out = np.empty((len(examples), len(weights)), examples.dtype)
         weights = np.ascontiguousarray(weights, dtype=examples.dtype)
-        contradiction = self._passes.logits_into(examples, *_structure(circuit), weights, out)
+        contradiction = self._passes.logits_into(examples, *structure, weights, out)
         return out.T, contradiction
-
-
-def _structure(circuit: CircuitArrays) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], bool]:
-    return circuit.or_start, circuit.elem_prime, circuit.elem_sub, circuit.is_tautology
-
-
-def _available_host_memory() -> int:
-    try:
-        with open("/proc/meminfo") as lines:
-            fields = dict(line.split(":", 1) for line in lines)
-        return int(fields["MemAvailable"].split()[0]) * 1024
-    except (OSError, KeyError, ValueError):
-        return 4 * 1024**3

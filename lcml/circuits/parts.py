@@ -33,9 +33,8 @@ class Part:
         if weighted.shape != (n_flows,):
             raise CircuitError(f"part: expected {n_flows} marks of what carries weights, found {weighted.shape}")
         if self.view.n_variables != self.circuit.n_variables:
-            raise CircuitError(
-                f"part: the view shows {self.view.n_variables} variables, the circuit has {self.circuit.n_variables}"
-            )
+            n_shown, n_read = self.view.n_variables, self.circuit.n_variables
+            raise CircuitError(f"part: the view shows {n_shown} variables, the circuit has {n_read}")
         weighted.setflags(write=False)
         object.__setattr__(self, "weighted", weighted)
 
@@ -68,8 +67,7 @@ class Part:
 def initial_part(view: View, vtree: Vtree) -> Part:
     """The part that learning starts from: weights for independent elements (over one variable for the literal X_0)."""
     circuit = initial_circuit(vtree)
-    weighted = np.ones(circuit.n_literals + circuit.n_elements, dtype=bool)
-    weighted[: circuit.n_literals] = False
+    weighted = np.arange(circuit.n_literals + circuit.n_elements) >= circuit.n_literals
     weighted[circuit.n_literals + dependent_elements(circuit)] = False
     if not circuit.n_or_gates:
         weighted[0] = True
@@ -78,20 +76,20 @@ def initial_part(view: View, vtree: Vtree) -> Part:
 
 @dataclass(frozen=True, eq=False)
 class GrownPart:
-    """A part after a round of splits. origin (n_flows,): the flow whose weight each flow inherits; kept (n_flows,):
-    whether it is the same flow for every example."""
+    """A part after a round of splits. origin (n_flows,): the flow whose weight each flow inherits; unchanged
+    (n_flows,): whether it is the same flow for every example."""
 
     part: Part
     origin: NDArray[np.int64]
-    kept: NDArray[np.bool_]
+    unchanged: NDArray[np.bool_]
 
 
 def grow_part(part: Part, result: SplitResult) -> GrownPart:
     """Follow the circuit through a round of splits; independent elements carry weights before and after."""
     circuit, n_literals = result.circuit, result.circuit.n_literals
     origin = np.concatenate([np.arange(n_literals), n_literals + result.origin])
-    kept = np.concatenate([np.ones(n_literals, dtype=bool), result.kept])
+    unchanged = np.concatenate([np.ones(n_literals, dtype=bool), result.unchanged])
     weighted = part.weighted[origin]
     weighted[n_literals:] = True
     weighted[n_literals + dependent_elements(circuit, ~part.weighted[origin][n_literals:])] = False
-    return GrownPart(Part(part.view, circuit, weighted), origin, kept)
+    return GrownPart(Part(part.view, circuit, weighted), origin, unchanged)

@@ -35,12 +35,12 @@ class SplitResult:
     """A grown circuit and where its elements come from.
 
     origin (n_elements,): for each new element the old element whose weights it inherits;
-    kept (n_elements,): whether its flow is that of its origin for every example.
+    unchanged (n_elements,): whether its flow is that of its origin for every example.
     """
 
     circuit: Circuit
     origin: IntArray
-    kept: NDArray[np.bool_]
+    unchanged: NDArray[np.bool_]
 
 
 def apply_splits(circuit: Circuit, splits: Iterable[Split], depth: int = 0) -> SplitResult:
@@ -110,7 +110,7 @@ class _Element:
     prime: int
     sub: int
     origin: int
-    kept: bool
+    unchanged: bool
 
 
 @dataclass(slots=True, eq=False)
@@ -124,7 +124,7 @@ class _Editor:
 
     def __init__(self, circuit: Circuit, depth: int) -> None:
         self._circuit, self._depth = circuit, depth
-        self._n_variables, self._n_literals = circuit.n_variables, circuit.n_literals
+        self._n_variables, self._n_literals, self._implied = circuit.n_variables, circuit.n_literals, circuit.implied
         vtree = circuit.vtree
         self._left, self._right = vtree.left.tolist(), vtree.right.tolist()
         self._range, self._position = vtree.scope_range.tolist(), np.argsort(vtree.leaf_order).tolist()
@@ -132,15 +132,14 @@ class _Editor:
         elements = [_Element(prime, sub, e, True) for e, (prime, sub) in enumerate(wires)]
         start = circuit.or_start.tolist()
         self.touched: list[_Gate] = []
-        self.gates = [
-            _Gate(node, elements[start[g] : start[g + 1]]) for g, node in enumerate(circuit.or_vtree.tolist())
-        ]
+        nodes = circuit.or_vtree.tolist()
+        self.gates = [_Gate(node, elements[start[g] : start[g + 1]]) for g, node in enumerate(nodes)]
 
     def split(self, split: Split) -> None:
         gate, element, halves = self.halves(split)
         for source in self.touched:
             for touched in source.elements:
-                touched.kept = False
+                touched.unchanged = False
         index = gate.elements.index(element)
         gate.elements[index : index + 1] = halves
 
@@ -154,7 +153,7 @@ class _Editor:
 
     def implied_by(self, node: int) -> frozenset[int]:
         """What the circuit knew of `node`; a split adds nothing to that, and a new gate is conditioned already."""
-        return self._circuit.implied[node] if node < self._circuit.n_nodes else frozenset()
+        return self._implied[node] if node < len(self._implied) else frozenset()
 
     def finish(self) -> SplitResult:
         """Drop what the root no longer reaches, renumber by height, and freeze."""
@@ -164,24 +163,19 @@ class _Editor:
             gate = stack.pop()
             if gate not in reached:
                 reached.add(gate)
-                for element in self.gates[gate].elements:
-                    stack += [
-                        node - self._n_literals for node in (element.prime, element.sub) if node >= self._n_literals
-                    ]
+                children = (node for e in self.gates[gate].elements for node in (e.prime, e.sub))
+                stack += [node - self._n_literals for node in children if node >= self._n_literals]
         order = sorted(reached, key=lambda gate: (height[self.gates[gate].vtree], gate))
         number = np.arange(self._n_literals + len(self.gates), dtype=np.int32)
         number[self._n_literals + np.array(order, dtype=np.int64)] = self._n_literals + np.arange(len(order))
         gates = [self.gates[gate] for gate in order]
         elements = [element for gate in gates for element in gate.elements]
-        circuit = Circuit.trusted(
-            self._circuit.vtree,
-            frozen([gate.vtree for gate in gates]),
-            frozen(np.cumsum([0] + [len(gate.elements) for gate in gates])),
-            frozen(number[[element.prime for element in elements]]),
-            frozen(number[[element.sub for element in elements]]),
-        )
-        kept = np.array([element.kept for element in elements], dtype=bool)
-        return SplitResult(circuit, frozen([element.origin for element in elements]), kept)
+        start = frozen(np.cumsum([0] + [len(gate.elements) for gate in gates]))
+        or_vtree = frozen([gate.vtree for gate in gates])
+        prime, sub = number[[e.prime for e in elements]], number[[e.sub for e in elements]]
+        circuit = Circuit(self._circuit.vtree, or_vtree, start, prime, sub, check=False)
+        unchanged = np.array([element.unchanged for element in elements], dtype=bool)
+        return SplitResult(circuit, frozen([element.origin for element in elements]), unchanged)
 
 
 _OPEN = -1
@@ -247,14 +241,11 @@ class _Copies:
         if depth == 0 or node < self._editor._n_literals:
             return node
         if (node, depth) not in self._copied:
-            gate = self._gate(node)
-            elements = [
-                _Element(self._copy(e.prime, depth - 1), self._copy(e.sub, depth - 1), e.origin, False)
-                for e in gate.elements
-            ]
-            copy = self._add(gate, elements)
-            assert copy is not None
-            self._copied[node, depth] = copy
+            gate, copy, below = self._gate(node), self._copy, depth - 1
+            elements = [_Element(copy(e.prime, below), copy(e.sub, below), e.origin, False) for e in gate.elements]
+            added = self._add(gate, elements)
+            assert added is not None
+            self._copied[node, depth] = added
         return self._copied[node, depth]
 
     def _add(self, source: _Gate, elements: list[_Element]) -> int | None:

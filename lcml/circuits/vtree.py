@@ -48,8 +48,7 @@ class Vtree:
         """(n_nodes,) the parent of every node, -1 at the root."""
         parent = np.full(self.n_nodes, -1, dtype=np.int32)
         inner = np.flatnonzero(self.left >= 0)
-        parent[self.left[inner]] = inner
-        parent[self.right[inner]] = inner
+        parent[self.left[inner]] = parent[self.right[inner]] = inner
         return frozen(parent)
 
     @cached_property
@@ -134,10 +133,8 @@ def grid(height: int, width: int, offset: tuple[int, int] = (0, 0), n_channels: 
     pair up. Several channels have a tree each, the trees are paired in order, the pairs are paired, and so on.
     """
     if height < 1 or width < 1 or n_channels < 1:
-        raise CircuitError(
-            f"vtree grid: expected a height, a width and channels of at least 1, found {height} x {width} and "
-            f"{n_channels} channels"
-        )
+        found = f"{height} x {width} and {n_channels} channels"
+        raise CircuitError(f"vtree grid: expected a height, a width and channels of at least 1, found {found}")
     builder = _Builder()
     blocks = [_grid(builder, height, width, offset, channel * height * width) for channel in range(n_channels)]
     while len(blocks) > 1:
@@ -164,13 +161,16 @@ def _grid(builder: "_Builder", height: int, width: int, offset: tuple[int, int],
     return block_ids.popitem()[1]
 
 
-def from_mutual_information(data: ArrayLike, labels: ArrayLike | None = None, *, alpha: float = 1.0) -> Vtree:
+def from_mutual_information(
+    data: ArrayLike, labels: ArrayLike | None = None, weights: ArrayLike | None = None, *, alpha: float = 1.0
+) -> Vtree:
     """Pair up, level by level, the blocks of variables that tell most about each other.
 
     data (n_examples, n_variables) in [0, 1]: row i makes X_v true with probability data[i, v], independently. The
     mutual information of two variables comes from their expected joint counts, smoothed by `alpha`; with `labels`
-    (n_examples,) it is that given the class, which also sees variables that only together tell the class (XOR). That of
-    two blocks is the mean over their pairs. Greedy matching at every level, so the tree's height is ceil(log2 n).
+    (n_examples,) it is that given the class, which also sees variables that only together tell the class (XOR).
+    Examples count as often as `weights` (n_examples,) say. That of two blocks is the mean over their pairs. Greedy
+    matching at every level, so the tree's height is ceil(log2 n).
     Source: the bottom-up method of Liang, Bekker & Van den Broeck, UAI 2017, section 4.1.
     """
     values = np.asarray(data, dtype=np.float64)
@@ -179,10 +179,12 @@ def from_mutual_information(data: ArrayLike, labels: ArrayLike | None = None, *,
     codes = np.zeros(len(values)) if labels is None else np.asarray(labels)
     if codes.shape != (len(values),):
         raise CircuitError(f"vtree: expected {len(values)} labels, found an array of shape {codes.shape}")
+    counts = np.ones(len(values)) if weights is None else np.asarray(weights, dtype=np.float64)
     information = np.zeros((values.shape[1], values.shape[1]))
     for code in np.unique(codes):
-        part = values[codes == code]
-        information += len(part) / len(values) * _mutual_information(part, alpha)
+        part = codes == code
+        share, of_part = counts[part].sum() / counts.sum(), None if weights is None else counts[part]
+        information += share * _mutual_information(values[part], of_part, alpha)
     builder = _Builder()
     blocks = [builder.leaf(v) for v in range(values.shape[1])]
     while len(blocks) > 1:
@@ -233,17 +235,16 @@ def _from_order(order: Sequence[int], cut: Callable[[int], int]) -> Vtree:
     return builder.build()
 
 
-def _mutual_information(values: NDArray[np.float64], alpha: float) -> NDArray[np.float64]:
+def _mutual_information(
+    values: NDArray[np.float64], weights: NDArray[np.float64] | None, alpha: float
+) -> NDArray[np.float64]:
     """(n_variables, n_variables) pairwise mutual information in nats; the diagonal means nothing."""
-    n_examples = len(values)
-    true = values.sum(axis=0)
-    both = values.T @ values
-    counts = {
-        (1, 1): both,
-        (1, 0): true[:, None] - both,
-        (0, 1): true[None, :] - both,
-        (0, 0): n_examples - true[:, None] - true[None, :] + both,
-    }
+    n_examples = len(values) if weights is None else weights.sum()
+    weighted = values if weights is None else values * weights[:, None]
+    true = weighted.sum(axis=0)
+    both = weighted.T @ values
+    counts = {(1, 1): both, (1, 0): true[:, None] - both, (0, 1): true[None, :] - both}
+    counts[0, 0] = n_examples - true[:, None] - true[None, :] + both
     total = n_examples + 4 * alpha
     marginal = {1: (true + 2 * alpha) / total, 0: (n_examples - true + 2 * alpha) / total}
     information = np.zeros_like(both)
@@ -279,14 +280,11 @@ def _validate(vtree: Vtree) -> None:
     left, right, variable = vtree.left, vtree.right, vtree.variable
     n_nodes = len(variable)
     if not (left.shape == right.shape == variable.shape == (n_nodes,)) or n_nodes % 2 == 0:
-        raise CircuitError(
-            f"vtree: expected left, right and variable of one odd length, found {left.shape}, {right.shape}, "
-            f"{variable.shape}"
-        )
+        found = f"{left.shape}, {right.shape}, {variable.shape}"
+        raise CircuitError(f"vtree: expected left, right and variable of one odd length, found {found}")
     inner = left >= 0
-    if np.any(inner != (right >= 0)) or np.any(inner != (variable < 0)):
-        node = int(np.flatnonzero((inner != (right >= 0)) | (inner != (variable < 0)))[0])
-        raise CircuitError(f"vtree node {node}: expected either two children or a variable")
+    if (wrong := np.flatnonzero((inner != (right >= 0)) | (inner != (variable < 0)))).size:
+        raise CircuitError(f"vtree node {wrong[0]}: expected either two children or a variable")
     if not np.array_equal(np.sort(variable[~inner]), np.arange((n_nodes + 1) // 2)):
         raise CircuitError(f"vtree: expected every variable 0..{(n_nodes - 1) // 2} at exactly one leaf")
     children = np.concatenate([left[inner], right[inner]])

@@ -8,6 +8,9 @@ from lcml.cli.common import DataDirOption, JsonOption, ModelArgument, print_json
 
 _SEED = 0
 
+_RATIOS = "to numpy", "to scipy"
+_COLUMNS = "batch", "backend", "features/s", "G elements/s", *_RATIOS, "predictions/s", *_RATIOS
+
 _MOST_EXAMPLES = 2**20
 """Larger batches are no faster, and inputs for them fill the memory."""
 
@@ -19,7 +22,6 @@ def bench(
         typer.Argument(
             metavar="[DATA]",
             help="What to predict, named as in evaluate; by default random inputs in the range that the model encodes.",
-            show_default=False,
         ),
     ] = None,
     batch_size: Annotated[
@@ -43,10 +45,12 @@ def bench(
 
     from lcml.cli.inputs import read_examples
     from lcml.formats import load_model
+    from lcml.inputs.rows import Matrix
     from lcml.reproduce import benchmark
 
     loaded = load_model(model)
     sizes = tuple(batch_size or benchmark.BATCH_SIZES)
+    inputs: Matrix
     if data is None:
         inputs = benchmark.random_inputs(loaded.encoder, max(sizes), _SEED)
     else:
@@ -67,31 +71,12 @@ def bench(
         f"{facts['n_features']} features; {facts['n_element_evaluations']} element evaluations per example; "
         f"{facts['inputs']} inputs"
     )
-    print_table(
-        (
-            "batch",
-            "backend",
-            "features/s",
-            "G elements/s",
-            "to numpy",
-            "to scipy",
-            "predictions/s",
-            "to numpy",
-            "to scipy",
-        ),
-        [
-            (
-                speed.batch_size,
-                speed.backend,
-                round(speed.features_per_second),
-                speed.element_evaluations_per_second / 1e9,
-                speed.features_to_numpy,
-                speed.features_to_scipy_sparse,
-                round(speed.predictions_per_second),
-                speed.predictions_to_numpy,
-                speed.predictions_to_scipy_sparse,
-            )
-            for speed in speeds
-        ],
-    )
+    rows = []
+    for speed in speeds:
+        features = round(speed.features_per_second), speed.element_evaluations_per_second / 1e9
+        feature_ratios = speed.features_to_numpy, speed.features_to_scipy_sparse
+        ratios = speed.predictions_to_numpy, speed.predictions_to_scipy_sparse
+        predictions = round(speed.predictions_per_second), *ratios
+        rows.append((speed.batch_size, speed.backend, *features, *feature_ratios, *predictions))
+    print_table(_COLUMNS, rows)
     return None

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lcml.backend import BackendName
+from lcml.backend import Backend, BackendName, get_backend, why_slow
 from lcml.data.named import NAMED_SETS
 from lcml.inputs.channels import CHANNELS
 from lcml.learning.fields import AnyField, about, is_list
@@ -51,23 +51,31 @@ BackendOption = Annotated[BackendName, typer.Option(help="Where to compute; auto
 TrackingUriOption = Annotated[
     str | None,
     typer.Option(
-        metavar="URI", help="Where runs are recorded; by default sqlite:///mlruns/mlflow.db.", show_default=False
+        metavar="URI",
+        help="Where runs are recorded; else as MLFLOW_TRACKING_URI says, else sqlite:///mlruns/mlflow.db.",
     ),
 ]
-ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="The model file (.lcml).", show_default=False)]
+ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="The model file (.lcml).")]
 DataArgument = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
         help="Name of a set (digits, mnist, ...), a directory of IDX files or of features.npy and labels.npy, or an "
         ".npz, .csv or .parquet file.",
-        show_default=False,
         autocompletion=complete_data,
     ),
 ]
 
 _FILE_WIDTH = 240
 """Columns of a table that is written to a file or pipe."""
+
+
+def open_backend(name: BackendName) -> Backend:
+    """The backend, after a line on stderr where a faster one is missing."""
+    notice = why_slow(name)
+    if notice:
+        typer.echo(f"lcml: {notice}", err=True)
+    return get_backend(name)
 
 
 def print_json(values: Mapping[str, Any]) -> None:

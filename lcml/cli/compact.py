@@ -9,9 +9,7 @@ from lcml.cli.common import JsonOption, ModelArgument, print_json
 
 def compact(
     model: ModelArgument,
-    output: Annotated[
-        str, typer.Option("--output", "-o", metavar="FILE", help="The model file to write.", show_default=False)
-    ],
+    output: Annotated[str, typer.Option("--output", "-o", metavar="FILE", help="The model file to write.")],
     json: JsonOption = False,
 ) -> None:
     """Write the same function with weights for independent features alone: one less per or gate, none for literals.

@@ -6,12 +6,9 @@ import typer
 
 
 def convert(
-    source: Annotated[str, typer.Argument(metavar="INPUT", help="A .circuit or .lcml file.", show_default=False)],
+    source: Annotated[str, typer.Argument(metavar="INPUT", help="A .circuit or .lcml file.")],
     output: Annotated[
-        str,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="The file to write: .lcml or .circuit.", show_default=False
-        ),
+        str, typer.Option("--output", "-o", metavar="FILE", help="The file to write: .lcml or .circuit.")
     ],
     vtree: Annotated[str | None, typer.Option(metavar="FILE", help="The vtree of a .circuit to read.")] = None,
     scale: Annotated[
@@ -32,14 +29,8 @@ def convert(
     """
     from lcml.formats import convert as convert_file
 
-    model = convert_file(
-        source,
-        output,
-        vtree=vtree,
-        vtree_out=vtree_out,
-        scale=scale,
-        classes=None if classes is None else _split(classes),
-    )
+    names = None if classes is None else _split(classes)
+    model = convert_file(source, output, vtree=vtree, vtree_out=vtree_out, scale=scale, classes=names)
     circuit = model.circuit
     typer.echo(
         f"{output}: {circuit.n_variables} variables, {len(model.classes)} classes, {circuit.n_or_gates} or gates, "

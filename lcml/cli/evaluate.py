@@ -12,6 +12,7 @@ from lcml.cli.common import (
     JsonOption,
     ModelArgument,
     TargetOption,
+    open_backend,
     peak_memory_mb,
     print_json,
     print_table,
@@ -44,14 +45,13 @@ def evaluate(
     backend: BackendOption = "auto",
 ) -> None:
     """Measure a model: accuracy, macro F1 and log-loss on the test rows of the data trained on, or on other data."""
-    from lcml.backend import get_backend
     from lcml.cli.inputs import rows_to_measure
     from lcml.formats import load_model
     from lcml.model.head import predicted_codes
     from lcml.model.metrics import confusion_matrix, quality
 
     started = monotonic()
-    device = get_backend(backend)
+    device = open_backend(backend)
     loaded = load_model(model)
     found = rows_to_measure(loaded, data, rows, target=target, data_dir=data_dir)
     examples = found.examples

@@ -10,9 +10,7 @@ _INTO, _GRAPH = "Where to", "Graph"
 
 
 def export(
-    model: Annotated[
-        str | None, typer.Argument(metavar="MODEL", help="The model file (.lcml).", show_default=False)
-    ] = None,
+    model: Annotated[str | None, typer.Argument(metavar="MODEL", help="The model file (.lcml).")] = None,
     output: Annotated[
         str | None,
         typer.Option(
@@ -20,7 +18,6 @@ def export(
             "-o",
             metavar="DIR|FILE.onnx",
             help="A file, or a model repository that gets NAME/VERSION/model.onnx.",
-            show_default=False,
             rich_help_panel=_INTO,
         ),
     ] = None,
@@ -67,8 +64,7 @@ def export(
         int | None, typer.Option(metavar="N", help="Opset of ai.onnx; else 18.", rich_help_panel=_GRAPH)
     ] = None,
     self_check: Annotated[
-        bool,
-        typer.Option(help="Run the graph against the model before writing it.", rich_help_panel=_GRAPH),
+        bool, typer.Option(help="Run the graph against the model before writing it.", rich_help_panel=_GRAPH)
     ] = True,
     json: JsonOption = False,
 ) -> None:
@@ -81,14 +77,8 @@ def export(
     from lcml.cli import run_export
     from lcml.errors import SettingsError
 
-    options: dict[str, Any] = {
-        "profile": profile,
-        "input_dtype": input_dtype,
-        "logits": logits,
-        "explain": explain,
-        "opset": opset,
-        "self_check": self_check,
-    }
+    options: dict[str, Any] = {"profile": profile, "input_dtype": input_dtype, "logits": logits, "explain": explain}
+    options |= {"opset": opset, "self_check": self_check}
     place = {key: value for key, value in (("name", name), ("version", version)) if value is not None}
     if run is not None:
         if model is not None or output is not None or place:

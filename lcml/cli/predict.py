@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lcml.cli.common import BackendOption, DataArgument, DataDirOption, ModelArgument, TargetOption
+from lcml.cli.common import BackendOption, DataArgument, DataDirOption, ModelArgument, TargetOption, open_backend
 
 if TYPE_CHECKING:
     from lcml.arrays import FloatArray
@@ -29,16 +29,15 @@ def predict(
 
     The data need no labels. Of a named set, or one with test examples of its own, the test examples are predicted.
     """
-    from lcml.backend import get_backend
     from lcml.cli.inputs import read_examples
     from lcml.files import atomic_writer
     from lcml.formats import load_model
 
-    device = get_backend(backend)
+    device = open_backend(backend)
     loaded = load_model(model)
     examples = read_examples(loaded, data, target=target, data_dir=data_dir, require_labels=False)
     lines = _lines(loaded, loaded.logits(examples.features, device), proba)
-    if output is None:
+    if output in (None, "-"):
         for line in lines:
             typer.echo(line, nl=False)
     else:

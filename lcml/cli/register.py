@@ -10,9 +10,7 @@ from lcml.cli.common import JsonOption, TrackingUriOption, print_json
 
 def register(
     run: Annotated[str, typer.Argument(metavar="RUN", help="Id or name of a run that has an ONNX model.")],
-    name: Annotated[
-        str, typer.Option(metavar="NAME", help="The registered model that gets a new version.", show_default=False)
-    ],
+    name: Annotated[str, typer.Option(metavar="NAME", help="The registered model that gets a new version.")],
     alias: Annotated[
         str | None, typer.Option(metavar="ALIAS", help="What is to stand for this version from now on.")
     ] = None,
@@ -23,11 +21,10 @@ def register(
 
     The run has one after `lcml train --export` or `lcml export --run RUN`; of several the last is taken.
     """
-    from lcml.tracking import DEFAULT_URI, find_run
+    from lcml.tracking import find_run
     from lcml.tracking import register as register_model
 
-    uri = tracking_uri or DEFAULT_URI
-    version = register_model(find_run(run, uri).run_id, name, alias, uri)
+    version = register_model(find_run(run, tracking_uri).run_id, name, alias, tracking_uri)
     reference = f"models:/{name}@{alias}" if alias else f"models:/{name}/{version.version}"
     if json:
         return print_json({**dataclasses.asdict(version), "reference": reference})

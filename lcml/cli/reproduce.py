@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from lcml.cli.common import BackendOption, DataDirOption, JsonOption, TrackingUriOption
+from lcml.cli.common import BackendOption, DataDirOption, JsonOption, TrackingUriOption, open_backend
 
 _INTERRUPTED = 130
 
@@ -17,16 +17,12 @@ def reproduce(
     row: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME",
-            help="Run only this row, or rows, such as mnist-100-flat or 'mnist-*'; repeat the option.",
-            show_default=False,
+            metavar="NAME", help="Run only this row, or rows, such as mnist-100-flat or 'mnist-*'; repeat the option."
         ),
     ] = None,
     skip: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME", help="Do not run this row, or rows, such as '*-svm'; repeat the option.", show_default=False
-        ),
+        typer.Option(metavar="NAME", help="Do not run this row, or rows, such as '*-svm'; repeat the option."),
     ] = None,
     models: Annotated[
         str | None,
@@ -61,7 +57,8 @@ def reproduce(
 
     from lcml.cli.run_reproduction import run
     from lcml.errors import SettingsError
-    from lcml.reproduce import TABLES, Setup
+    from lcml.reproduce.experiments import TABLES
+    from lcml.reproduce.runner import Setup
 
     if no_tracking and tracking_uri is not None:
         raise SettingsError("no_tracking and tracking_uri contradict each other; leave one out")
@@ -69,6 +66,7 @@ def reproduce(
     setup = Setup(
         directory, quick, data_dir, backend, no_tracking, tracking_uri, None if models is None else Path(models)
     )
+    open_backend(backend)
     tables = tuple(TABLES) if table is None else (table,)
     try:
         exit_code = run(setup, tables, row or ["*"], skip or [], json=json, quiet=quiet)

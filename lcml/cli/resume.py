@@ -9,7 +9,7 @@ from typing import Any
 from lcml.errors import SettingsError, TrackingError
 from lcml.runs.checkpoint import Checkpoint, load_checkpoint
 from lcml.runs.records import CHECKPOINT_TAG
-from lcml.tracking import DEFAULT_URI, RunSummary, find_run
+from lcml.tracking import RunSummary, find_run
 
 _CHANGEABLE = (
     *("rounds", "max_elements", "max_parameters", "time_limit", "patience"),
@@ -30,7 +30,7 @@ def resume(name: str, options: Mapping[str, Any]) -> tuple[Checkpoint, Path]:
         raise SettingsError(f"--{option} cannot change in a run that goes on; leave it out, or start a new run")
     path, run = Path(name), None
     if not path.is_file():
-        run = _find(name, options.get("tracking_uri") or DEFAULT_URI)
+        run = _find(name, options.get("tracking_uri"))
         path = _checkpoint_of(run)
     checkpoint = load_checkpoint(path)
     changes = dict(options)
@@ -42,11 +42,11 @@ def resume(name: str, options: Mapping[str, Any]) -> tuple[Checkpoint, Path]:
     run_id = checkpoint.run_id if run is None else run.run_id
     if run_id is None and not config.no_tracking and config.run_name is None:
         with suppress(TrackingError):  # a run that died before it knew its id; its name has a random part
-            run_id = find_run(checkpoint.run_name, config.tracking_uri or DEFAULT_URI).run_id
+            run_id = find_run(checkpoint.run_name, config.tracking_uri).run_id
     return dataclasses.replace(checkpoint, config=config, run_id=run_id), path
 
 
-def _find(name: str, uri: str) -> RunSummary:
+def _find(name: str, uri: str | None) -> RunSummary:
     try:
         return find_run(name, uri)
     except TrackingError as error:

@@ -17,7 +17,7 @@ from lcml.explain.names import known_names
 from lcml.formats import load_model
 from lcml.model.model import LogisticCircuit
 from lcml.runs.records import MODEL_ARTIFACT
-from lcml.tracking import DEFAULT_URI, download_artifact, find_run, log_onnx
+from lcml.tracking import download_artifact, find_run, log_onnx, store_uri
 from lcml.tracking.registry import EXPLANATION_FILE, MODEL_FILE, REPORT_FILE
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def export_file(source: str | Path, output: str | Path, **options: Any) -> Expor
 def export_run(run: str, tracking_uri: str | None, **options: Any) -> Exported:
     """Export the model of the run with that id or name, and log the result to it."""
     require_exporter()
-    uri = tracking_uri or DEFAULT_URI
+    uri = store_uri(tracking_uri)
     run_id = find_run(run, uri).run_id
     with tempfile.TemporaryDirectory(prefix="lcml-") as directory:
         source = download_artifact(run_id, MODEL_ARTIFACT, uri, Path(directory))

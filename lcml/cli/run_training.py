@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 from lcml.cli import run_export
-from lcml.cli.common import peak_memory_mb, print_table
+from lcml.cli.common import open_backend, peak_memory_mb, print_table
 from lcml.cli.progress import TrainProgress
 from lcml.cli.resume import resume
 from lcml.cli.run_export import Exported
@@ -17,7 +17,7 @@ from lcml.errors import MissingDependencyError, TrackingError
 from lcml.runs.config import TrainConfig
 from lcml.runs.preparation import Prepared, prepare
 from lcml.runs.training import Outcome, make_learner, train
-from lcml.tracking import DEFAULT_EXPERIMENT, DEFAULT_URI, MlflowTracker, NullTracker, Tracker, ui_hint
+from lcml.tracking import MlflowTracker, NullTracker, Tracker, store_uri, ui_hint
 from lcml.tracking.store import import_mlflow
 
 _UI = "http://127.0.0.1:5000"
@@ -31,7 +31,8 @@ def prepare_run(options: Mapping[str, Any], resumed: str | None) -> Prepared:
     if config.export:
         run_export.require_exporter()
     if not config.no_tracking:
-        _require_tracking(config.tracking_uri or DEFAULT_URI)
+        _require_tracking(store_uri(config.tracking_uri))
+    open_backend(config.backend)
     prepared = prepare(config, checkpoint, path)
     for note in prepared.splits.notes:
         typer.echo(f"lcml: {note}", err=True)
@@ -51,8 +52,7 @@ def run(prepared: Prepared, *, quiet: bool) -> tuple[Outcome, Tracker, int]:
         learner = make_learner(prepared, should_stop)
         tracker: Tracker = NullTracker()
         if not config.no_tracking:
-            uri, experiment = config.tracking_uri or DEFAULT_URI, config.experiment or DEFAULT_EXPERIMENT
-            tracker = MlflowTracker(uri, experiment, notify=progress.say)
+            tracker = MlflowTracker(config.tracking_uri, config.experiment, notify=progress.say)
         outcome = train(prepared, learner, tracker, on_round=progress.round, should_stop=should_stop)
     return outcome, tracker, signals.exit_code
 
@@ -69,7 +69,7 @@ def export_onnx(prepared: Prepared, outcome: Outcome, tracker: Tracker) -> Expor
     exported = run_export.export_file(config.model_path, output)
     if tracker.uri is None:
         return exported
-    uri = config.tracking_uri or DEFAULT_URI
+    uri = store_uri(config.tracking_uri)
     try:
         if tracker.run_id is None:
             raise TrackingError(f"no run has been recorded at {tracker.uri} yet")
@@ -153,7 +153,7 @@ def _next_steps(prepared: Prepared, outcome: Outcome, tracker: Tracker, exported
     if outcome.stopped:
         steps.append(f"lcml train --resume {shlex.quote(str(prepared.checkpoint_path))}")
     if isinstance(tracker, MlflowTracker):
-        uri = config.tracking_uri or DEFAULT_URI
+        uri = store_uri(config.tracking_uri)
         steps.append(ui_hint(uri, tracker.experiment_id))
         if not uri.startswith("http"):
             steps[-1] += f"   and open {ui_hint(_UI, tracker.experiment_id)}"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lcml.cli.common import JsonOption, TrackingUriOption, print_json, print_table
+from lcml.errors import SettingsError
 
 if TYPE_CHECKING:
     from lcml.tracking import RunSummary
@@ -34,7 +35,17 @@ def runs(
     json: JsonOption = False,
     close_stale: Annotated[
         bool,
-        typer.Option("--close-stale", help="Instead: set to KILLED the runs whose process has died on this machine."),
+        typer.Option(
+            "--close-stale",
+            help="Instead: set to KILLED the runs whose process has died here, or of which nothing was heard for a "
+            "quarter of an hour; send and tidy up what they left here.",
+        ),
+    ] = False,
+    close_all: Annotated[
+        bool,
+        typer.Option(
+            "--all", help="With --close-stale: also runs that never say that they live (of versions before 0.2)."
+        ),
     ] = False,
     replay: Annotated[
         Path | None,
@@ -46,11 +57,13 @@ def runs(
     ] = None,
 ) -> None:
     """Compare recorded runs in a table."""
-    from lcml.tracking import DEFAULT_EXPERIMENT, DEFAULT_URI, list_runs
+    from lcml.tracking import experiment_name, list_runs, store_uri
 
-    uri, name = tracking_uri or DEFAULT_URI, experiment or DEFAULT_EXPERIMENT
+    uri, name = store_uri(tracking_uri), experiment_name(experiment)
+    if close_all and not close_stale:
+        raise SettingsError("--all says which runs --close-stale closes; give both or neither")
     if close_stale:
-        return _close_stale(uri, name, json)
+        return _close_stale(uri, name, close_all, json)
     if replay is not None:
         return _replay(replay, tracking_uri, json)
     found = list_runs(uri, name, limit=None if sort else limit)
@@ -70,15 +83,24 @@ def runs(
     return None
 
 
-def _close_stale(uri: str, experiment: str, json: bool) -> None:
+def _close_stale(uri: str, experiment: str, everything: bool, json: bool) -> None:
+    from lcml.files import remove_unfinished
+    from lcml.runs.records import CHECKPOINT_TAG
     from lcml.tracking import close_stale_runs
+    from lcml.tracking.sending import replay_leftovers, spool_directory
 
-    closed = close_stale_runs(uri, experiment)
+    sent = list(replay_leftovers(spool_directory(uri), uri))
+    closed = close_stale_runs(uri, experiment, everything=everything)
+    for run in closed:
+        if CHECKPOINT_TAG in run.tags:
+            remove_unfinished(Path(run.tags[CHECKPOINT_TAG]).parent)
     if json:
-        return print_json({"closed": [run.run_id for run in closed]})
+        return print_json({"closed": [run.run_id for runs in (sent, closed) for run in runs]})
+    for one in sent:
+        typer.echo(f"sent what was left of run {one.run_id} ({one.status})")
     for run in closed:
         typer.echo(f"closed run {run.run_id} ({run.name})")
-    if not closed:
+    if not sent and not closed:
         typer.echo("no run is stale")
     return None
 
@@ -125,8 +147,6 @@ def _whole(value: float | None) -> int | None:
 
 def _best_first(runs: "list[RunSummary]", metric: str) -> "list[RunSummary]":
     """Runs without the metric come last. Raises SettingsError where none has it."""
-    from lcml.errors import SettingsError
-
     known = sorted({name for run in runs for name in run.metrics})
     if metric not in known:
         raise SettingsError(f"no run has the metric {metric!r}; they have {', '.join(known) or 'none'}")

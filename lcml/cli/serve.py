@@ -9,7 +9,7 @@ from lcml.cli.common import TrackingUriOption
 TYPER_OPTIONS = {"add_help_option": False, "context_settings": {"ignore_unknown_options": True}}
 """Options that are not ours, --help among them, are the service's."""
 
-_NEEDED = ("onnxruntime", "starlette", "uvicorn")
+_NEEDED = ("onnxruntime", "prometheus_client", "starlette", "uvicorn")
 
 
 def serve(
@@ -17,9 +17,7 @@ def serve(
     arguments: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="MODEL",
-            help="FILE.onnx, a directory with NAME/VERSION/model.onnx, or models:/NAME@ALIAS.",
-            show_default=False,
+            metavar="MODEL", help="FILE.onnx, a directory with NAME/VERSION/model.onnx, or models:/NAME@ALIAS."
         ),
     ] = None,
     tracking_uri: TrackingUriOption = None,
@@ -34,7 +32,7 @@ def serve(
     from pathlib import Path
 
     from lcml.errors import MissingDependencyError
-    from lcml.tracking import DEFAULT_URI, fetch_onnx, is_reference
+    from lcml.tracking import fetch_onnx, is_reference
 
     for package in _NEEDED:
         if find_spec(package) is None:
@@ -50,7 +48,7 @@ def serve(
             if not is_reference(argument):
                 passed_on.append(argument)
                 continue
-            fetch_onnx(argument, Path(repository), tracking_uri or DEFAULT_URI)
+            fetch_onnx(argument, Path(repository), tracking_uri)
             if repository not in passed_on:  # once: it holds all that is fetched
                 passed_on.append(repository)
         code = main(passed_on)

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from lcml.backend import NumpyBackend
+from lcml.backend import get_backend
 from lcml.data.division import DataSplits, Examples, divide
 from lcml.data.idx import read_idx_directory
 from lcml.data.labels import code_labels
@@ -123,7 +123,7 @@ def _read(
     require_labels: bool = True,
     memory_budget: int | None = None,
 ) -> RawSet:
-    memory = _DATA_SHARE * NumpyBackend().memory_budget()
+    memory = _DATA_SHARE * get_backend("numpy").memory_budget()
     if memory_budget is not None:
         memory = min(memory, _DATA_SHARE * memory_budget)
     if str(source) in NAMED_SETS:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from lcml.arrays import FloatArray
-from lcml.backend import NumpyBackend
+from lcml.backend import get_backend
 from lcml.circuits.views import WindowView
 from lcml.explain.conditions import ALWAYS, Cases, conditions, feature_cases, in_words
 from lcml.explain.names import part_names
@@ -88,7 +88,7 @@ def contributions(model: LogisticCircuit, x: Any) -> FloatArray:
 def feature_values(model: LogisticCircuit, x: Any) -> FloatArray:
     """(n_examples, n_features) every feature, in float64: flows, pooled where the part's view has windows."""
     encoded = model.encoder.encode(x).astype(np.float64)
-    backend = NumpyBackend()
+    backend = get_backend("numpy")
     maps = (FeatureMap(part.view, part.circuit, part.flows, backend) for part in model.parts if part.n_features)
     return np.concatenate([np.zeros((len(encoded), 0)), *(one.values(encoded).T for one in maps)], axis=1)
 

@@ -27,7 +27,7 @@ from lcml.arrays import FloatArray
 from lcml.errors import FormatError, SettingsError
 from lcml.inputs.encoders import PLAIN_ENCODERS, PlainEncoder
 from lcml.inputs.encoding import Encoder, State
-from lcml.inputs.rows import check_features
+from lcml.inputs.rows import Matrix, check_features
 
 RADIUS = 2
 """A stencil reads pixels up to this far to every side."""
@@ -135,7 +135,7 @@ class ChannelEncoder(Encoder):
         n_images, height, width = self.image_shape
         return n_images * len(self.channels), height, width
 
-    def encode(self, x: ArrayLike) -> NDArray[np.float32]:
+    def encode(self, x: ArrayLike | Matrix) -> NDArray[np.float32]:
         """Probabilities (n, n_outputs), float32, C-contiguous, of raw features (n, n_features), in `output_shape`.
 
         Raises DataError as `check_features`.

@@ -63,7 +63,7 @@ class PlainEncoder(Encoder):
     def n_outputs(self) -> int:
         return self.n_features
 
-    def encode(self, x: ArrayLike) -> NDArray[np.float32]:
+    def encode(self, x: ArrayLike | Matrix) -> NDArray[np.float32]:
         """Probabilities (n, d), float32, C-contiguous, of raw features (n, d); DataError as `check_features`."""
         raw = check_features(x, self.n_features)
         q = np.empty(raw.shape, np.float32)
@@ -158,7 +158,7 @@ PLAIN_ENCODERS: Mapping[str, type[PlainEncoder]] = {plain.kind: plain for plain 
 
 def fit_encoder(
     kind: EncoderKind,
-    x: Matrix,
+    x: ArrayLike | Matrix,
     divisor: float | None = None,
     *,
     shared: int = 0,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO, Protocol
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from lcml.errors import DataError
 
@@ -22,9 +22,15 @@ _GAP_BYTES = 1 << 14
 """Rows nearer to each other than this are read in one go, with what lies between them."""
 
 
-Matrix = Any
-"""An array of rows (n, d), or `Rows`, or what reads like them: it has a shape, a dtype and a length, and a slice or an
-array of row numbers gives an array of those rows."""
+class Matrix(Protocol):
+    """Rows (n, d): an array, `Rows`, or what else gives the rows of a slice or of an array of numbers as an array."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+    def __len__(self) -> int: ...
+    def __getitem__(self, rows: Any, /) -> NDArray[Any]: ...
 
 
 class Readable(Protocol):
@@ -128,9 +134,9 @@ def select(matrix: Matrix, index: NDArray[np.integer]) -> Matrix:
 
 def join(first: Matrix, second: Matrix) -> Matrix:
     """The rows of both, arrays or rows of one file."""
-    if isinstance(first, Rows):
+    if isinstance(first, Rows) and isinstance(second, Rows):
         return Rows(first.matrix, np.concatenate([first.index, second.index]))
-    return np.concatenate([first, second])
+    return np.concatenate([first[:], second[:]])
 
 
 def chunks(matrix: Matrix) -> Iterator[slice]:
@@ -139,7 +145,9 @@ def chunks(matrix: Matrix) -> Iterator[slice]:
     return (slice(start, start + step) for start in range(0, len(matrix), step))
 
 
-def check_features(x: Matrix, n_features: int | None = None, feature_names: Sequence[str] | None = None) -> Matrix:
+def check_features(
+    x: ArrayLike | Matrix, n_features: int | None = None, feature_names: Sequence[str] | None = None
+) -> Matrix:
     """x as a numeric matrix (n, d) of finite values: rows in a file as they are, else an array, not copied where it is
     one already.
 

@@ -128,12 +128,12 @@ class Objective:
         backend, dtype = self.features.backend, self.features.dtype
         of_features = self.parametrisation.to_features(parameters)
         weights = np.zeros((self.n_sets, self.features.n_rows), dtype=dtype)
-        weights[:, self.features.rows] = of_features.weights
+        weights[:, self.features.row_of] = of_features.weights
         return backend.asarray(weights), backend.asarray(of_features.bias[:, None], dtype=dtype)
 
     def _by_weight(self, by_row: FloatArray, total: FloatArray) -> FloatArray:
         """Sums by weight from sums by row of the store."""
-        return self.parametrisation.adjoint(by_row[:, self.features.rows], total)
+        return self.parametrisation.adjoint(by_row[:, self.features.row_of], total)
 
     def _host(self, values: Array) -> FloatArray:
         return np.asarray(self.features.backend.to_host(values), dtype=np.float64)

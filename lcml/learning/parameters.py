@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,9 +100,11 @@ class Parametrisation:
 
     def _split(self, weights: FloatArray) -> list[NDArray[np.float64]]:
         """Per part (n_sets, n_cells, width)."""
-        bounds = np.cumsum([cells * width for cells, width in self._shapes])[:-1]
-        columns = np.split(weights, bounds, axis=1)
-        return [of_part.reshape(len(weights), *shape) for of_part, shape in zip(columns, self._shapes, strict=True)]
+        stops = list(accumulate(cells * width for cells, width in self._shapes))
+        return [
+            weights[:, stop - cells * width : stop].reshape(len(weights), cells, width)
+            for stop, (cells, width) in zip(stops, self._shapes, strict=True)
+        ]
 
 
 def _joined(weights: list[FloatArray]) -> FloatArray:

@@ -148,7 +148,7 @@ def _sample(objective: Objective, start: Parameters, total: FloatArray) -> tuple
         size = np.sum(h / total[:, None], axis=0)
         chosen, weight = _draw(size, objective.counts[examples], math.ceil(n_wanted / n_chunks))
         by_row = np.asarray(backend.to_host(chunk.of(chosen).values()), dtype=np.float64)
-        rows = objective.parametrisation.adjoint(by_row[features.rows].T, np.ones(len(chosen)))
+        rows = objective.parametrisation.adjoint(by_row[features.row_of].T, np.ones(len(chosen)))
         return rows.astype(features.dtype), h[:, chosen] * weight
 
     parts = list(features.map(of_chunk, which))

@@ -87,13 +87,10 @@ def race_splits(
 ) -> Candidates:
     """As `score_splits`, of the `finalists` of every element that score best on one in `screen` examples.
 
-    Those are the examples of the first of `chunks` or, of few chunks, some of each; where few chunks are all there are,
-    every example is read at once, so that no drawing stands between an example of weight 2 and one that is there twice.
+    Those are the examples of the first of `chunks` or, of few chunks, some of each.
     """
     scorer = _SplitScorer(objective, parameters, criterion, minimum_support, chunks)
     few = len(scorer.chunks) < screen
-    if few and len(scorer.chunks) == objective.features.n_chunks:
-        return scorer.score(scorer.every_pair(scorer.chunks), per_element, scorer.chunks)
     some = scorer.chunks if few else scorer.chunks[: -(-len(scorer.chunks) // screen)]
     step = screen if few else 1
     best = scorer.score(scorer.every_pair(some, step), finalists, some, step)

@@ -6,16 +6,15 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from lcml.arrays import FloatArray
-from lcml.backend import Array, Backend, NumpyBackend, Precision
+from lcml.backend import Array, Backend, Precision, get_backend
 from lcml.circuits.circuit import Circuit
 from lcml.circuits.parts import Part
 from lcml.circuits.views import IdentityView
 from lcml.errors import CircuitError
 from lcml.inputs.encoding import Encoder, encoded
-from lcml.inputs.rows import Matrix
 from lcml.model.head import HEADS, Head, Link, predicted_codes
 from lcml.passes.feature_map import FeatureMap
 
@@ -148,12 +147,12 @@ class LogisticCircuit:
         n_literals = self.circuit.n_literals
         return self.flat_weights[:, :n_literals] if self.parts[0].weighted[:n_literals].any() else None
 
-    def logits(self, x: Matrix, backend: Backend | None = None, precision: Precision = "float32") -> FloatArray:
+    def logits(self, x: Any, backend: Backend | None = None, precision: Precision = "float32") -> FloatArray:
         """(n_examples, n_sets) logits of raw examples (n_examples, n_features), an array or rows in a file.
 
         Raises DataError for a wrong width, NaN or infinity, ContradictionError where Pr(root) = 0.
         """
-        backend = backend or NumpyBackend()
+        backend = backend or get_backend("numpy")
         dtype = np.dtype(precision)
         terms = self._compiled(backend, dtype)
         inputs = encoded(self.encoder, x)
@@ -170,13 +169,11 @@ class LogisticCircuit:
             return np.zeros((len(inputs), len(self.bias))) + self.bias
         return np.concatenate(parts).astype(np.float64) + self.bias
 
-    def predict_proba(
-        self, x: ArrayLike, backend: Backend | None = None, precision: Precision = "float32"
-    ) -> FloatArray:
+    def predict_proba(self, x: Any, backend: Backend | None = None, precision: Precision = "float32") -> FloatArray:
         """(n_examples, n_classes) probabilities; rows sum to 1."""
         return self.head.probabilities(self.logits(x, backend, precision))
 
-    def predict(self, x: ArrayLike, backend: Backend | None = None, precision: Precision = "float32") -> NDArray[Any]:
+    def predict(self, x: Any, backend: Backend | None = None, precision: Precision = "float32") -> NDArray[Any]:
         """(n_examples,) the most probable class of every example."""
         return np.asarray(self.classes)[predicted_codes(self.logits(x, backend, precision))]
 

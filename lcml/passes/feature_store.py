@@ -5,6 +5,7 @@ is `fixed16` a feature f in [0, 1] is kept as the 16-bit integer nearest to 6553
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from lcml.backend import Array, Backend, FeaturePrecision, evaluation_precision
 from lcml.circuits.parts import GrownPart, Part
 from lcml.inputs.rows import Matrix
-from lcml.passes.feature_map import LEVELS, FeatureMap
+from lcml.passes.feature_map import FIXED16_SCALE, FeatureMap
 from lcml.passes.flows import check_probabilities
 
 _Out = TypeVar("_Out")
@@ -71,14 +72,15 @@ class Chunk:
 
     def _floats(self, block: slice) -> Array:
         rows = self._rows[block, :]
-        return self._backend.widen(rows, 1 / LEVELS) if self._fixed else rows
+        return self._backend.widen(rows, 1 / FIXED16_SCALE) if self._fixed else rows
 
 
 class FeatureStore:
     """Features of `parts` for encoded examples (n_examples, n_inputs), by chunks.
 
-    budget: bytes that kept features may take (default: the backend's); most_features: the most that the parts may grow
-    to, None if unknown. Raises DataError where the examples are not in [0, 1] or of the wrong width.
+    row_of (n_features,): the row of a chunk that each feature has. budget: bytes that kept features may take (default:
+    the backend's); most_features: the most that the parts may grow to, None if unknown. Raises DataError where the
+    examples are not in [0, 1] or of the wrong width.
     """
 
     def __init__(
@@ -95,15 +97,15 @@ class FeatureStore:
         self.n_examples = len(examples)
         self._examples = examples
         self._fixed = precision == "fixed16"
-        self._kept_type = np.dtype("uint16" if precision == "fixed16" else precision)
+        self._stored_type = np.dtype("uint16" if precision == "fixed16" else precision)
         self.dtype = np.dtype(evaluation_precision(precision))
         self._budget = backend.memory_budget() if budget is None else budget
         self._most_features = most_features
         self._maps: list[FeatureMap] | None = None
-        self._kept: list[Array] | None = None
+        self._chunks: list[Array] | None = None
         for part in self._slices():
             check_probabilities(examples[part], self.parts[0].view.n_inputs)
-        self.rows = np.arange(self.n_features)
+        self.row_of = np.arange(self.n_features)
         if self._fits(self.n_features):
             self._keep()
 
@@ -112,15 +114,14 @@ class FeatureStore:
         return sum(part.n_features for part in self.parts)
 
     @property
-    def is_kept(self) -> bool:
+    def is_in_memory(self) -> bool:
         """Whether the features are in memory, or else recomputed at every reading."""
-        return self._kept is not None
+        return self._chunks is not None
 
     @property
     def n_rows(self) -> int:
-        """Rows of a chunk; `rows` (n_features,) says which of them each feature has, the others hold numbers that mean
-        nothing."""
-        return int(self.rows.max(initial=-1)) + 1
+        """Rows of a chunk; those that `row_of` does not name hold numbers that mean nothing."""
+        return int(self.row_of.max(initial=-1)) + 1
 
     @property
     def n_chunks(self) -> int:
@@ -153,34 +154,35 @@ class FeatureStore:
         return self._sum(lambda index: function(index, self._encoded(index)), which)
 
     def _sum(self, function: Callable[[int], tuple[Array, ...]], which: Sequence[int] | None) -> list[Array]:
-        xp = self.backend.xp
-        chosen = np.arange(self.n_chunks) if which is None else np.asarray(which)
+        xp, chosen = self.backend.xp, range(self.n_chunks) if which is None else which
 
-        def add_up(run: NDArray[np.int64]) -> list[Array]:
+        def add_up(run: Sequence[int]) -> list[Array]:
             total: list[Array] = []
             for index in run:
-                arrays = function(int(index))
+                arrays = function(index)
                 if total:
                     total = [a + b for a, b in zip(total, arrays, strict=True)]
                 else:
                     total = [xp.astype(array, xp.float64) for array in arrays]
             return total
 
-        runs = [run for run in np.array_split(chosen, _RUNS) if run.size]
+        size, longer = divmod(len(chosen), _RUNS)  # as numpy.array_split cuts
+        bounds = [run * size + min(run, longer) for run in range(min(_RUNS, len(chosen)) + 1)]
+        runs = [chosen[first:stop] for first, stop in pairwise(bounds)]
         totals = list(self.backend.map(add_up, runs))
         return [sum(arrays[1:], start=arrays[0]) for arrays in zip(*totals, strict=True)]
 
     def grow(self, grown: Sequence[GrownPart]) -> None:
         """Follow the parts through a round of splits."""
         before, self.parts, self._maps = self.parts, tuple(part.part for part in grown), None
-        if self._kept is None:
-            self.rows = np.arange(self.n_features)
+        if self._chunks is None:
+            self.row_of = np.arange(self.n_features)
             if self._fits(self.n_features):
                 self._keep()
             return
-        self.rows, fresh = _rows_after(before, grown, self.rows)
+        self.row_of, fresh = _rows_after(before, grown, self.row_of)
         if not self._fits(self.n_rows):
-            self.rows, self._kept = np.arange(self.n_features), None
+            self.row_of, self._chunks = np.arange(self.n_features), None
             return
         new = [
             (FeatureMap(part.view, part.circuit, wanted, self.backend), rows)
@@ -189,26 +191,26 @@ class FeatureStore:
         ]
 
         def extend(index: int) -> Array:
-            assert self._kept is not None
-            chunk, self._kept[index] = self._with_room(self._kept[index]), None
+            assert self._chunks is not None
+            chunk, self._chunks[index] = self._with_room(self._chunks[index]), None
             examples = self._encoded(index)
             for feature_map, rows in new:
                 feature_map.write(examples, chunk, rows, fixed=self._fixed)
             return chunk
 
-        self._kept = list(self.backend.map(extend, range(self.n_chunks)))
+        self._chunks = list(self.backend.map(extend, range(self.n_chunks)))
 
     def _keep(self) -> None:
-        self._kept = list(self.backend.map(lambda index: self._fresh(index, fixed=self._fixed), range(self.n_chunks)))
+        self._chunks = list(self.backend.map(lambda index: self._fresh(index, fixed=self._fixed), range(self.n_chunks)))
 
     def _reader(self) -> Callable[[int], tuple[slice, Chunk]]:
         """The (examples, features) of a chunk by its number."""
-        slices, n_rows, kept = list(self._slices()), self.n_rows, self._kept
+        slices, n_rows, chunks = list(self._slices()), self.n_rows, self._chunks
 
         def read(index: int) -> tuple[slice, Chunk]:
-            if kept is None:
+            if chunks is None:
                 return slices[index], Chunk(self._fresh(index), self.backend, lambda: self._encoded(index), fixed=False)
-            rows = kept[index][:n_rows, :]
+            rows = chunks[index][:n_rows, :]
             return slices[index], Chunk(rows, self.backend, lambda: self._encoded(index), fixed=self._fixed)
 
         return read
@@ -222,13 +224,13 @@ class FeatureStore:
         return self.backend.asarray(self._examples[index * size : (index + 1) * size], dtype=self.dtype)
 
     def _fits(self, n_rows: int) -> bool:
-        return n_rows * self.n_examples * self._kept_type.itemsize <= self._budget
+        return n_rows * self.n_examples * self._stored_type.itemsize <= self._budget
 
     def _fresh(self, index: int, *, fixed: bool = False) -> Array:
         if self._maps is None:
             self._maps = [FeatureMap(part.view, part.circuit, part.flows, self.backend) for part in self.parts]
         examples = self._encoded(index)
-        chunk = self.backend.empty((self.n_features, examples.shape[0]), self._kept_type if fixed else self.dtype)
+        chunk = self.backend.empty((self.n_features, examples.shape[0]), self._stored_type if fixed else self.dtype)
         first = 0
         for feature_map in self._maps:
             feature_map.write(examples, chunk, np.arange(first, first + feature_map.n_rows), fixed=fixed)
@@ -239,10 +241,10 @@ class FeatureStore:
         n_rows = self.n_rows
         if chunk.shape[0] >= n_rows:
             return chunk
-        limits = [int(n_rows * _SPARE_ROWS), self._budget // (self.n_examples * self._kept_type.itemsize)]
+        limits = [int(n_rows * _SPARE_ROWS), self._budget // (self.n_examples * self._stored_type.itemsize)]
         if self._most_features is not None:
             limits.append(self._most_features)
-        larger = self.backend.xp.zeros((max(n_rows, min(limits)), chunk.shape[1]), dtype=self._kept_type)
+        larger = self.backend.xp.zeros((max(n_rows, min(limits)), chunk.shape[1]), dtype=self._stored_type)
         larger[: chunk.shape[0], :] = chunk
         return larger
 
@@ -254,7 +256,7 @@ def _rows_after(
 
     A feature that stays keeps its row; a new one takes a row that became free, or one behind the last.
     """
-    kept_rows, is_new, new_flows = [], [], []
+    row_of, is_new, new_flows = [], [], []
     first = 0
     for old, new in zip(before, grown, strict=True):
         n_cells = old.view.n_cells
@@ -262,11 +264,11 @@ def _rows_after(
         old_rows[:, old.weighted] = rows[first : first + old.n_features].reshape(n_cells, -1)
         first += old.n_features
         flows = new.part.flows
-        found = np.where(new.kept[flows], old_rows[:, new.origin[flows]], -1)
-        kept_rows.append(found.ravel())
+        found = np.where(new.unchanged[flows], old_rows[:, new.origin[flows]], -1)
+        row_of.append(found.ravel())
         is_new.append(found[0] < 0)
         new_flows.append(flows[found[0] < 0])
-    after = np.concatenate(kept_rows)
+    after = np.concatenate(row_of)
     spare = np.setdiff1d(np.arange(len(after)), after)
     after[after < 0] = spare[: np.count_nonzero(after < 0)]
     fresh, first = [], 0

@@ -1,4 +1,4 @@
-"""The passes over a circuit: probabilities bottom-up, flows top-down, logits bottom-up.
+"""The passes over a circuit: probabilities bottom-up, flows top-down.
 
 All work on a chunk of examples laid out (node, example), so that a gather moves whole rows. Sources: Liang & Van den
 Broeck, AAAI 2019, Algorithms 1 and 2 and Corollary 5; Darwiche, JACM 2003, for the derivative form of the down pass.
@@ -97,7 +97,7 @@ def example_flows(plan: FlowPlan, examples: Array) -> Array:
     """`flows` of examples (n_examples, n_variables), by the backend's kernel where it has one."""
     if plan.backend.flows is None:
         return flows(plan, literal_rows(plan, examples))
-    result, contradiction = plan.backend.flows(plan.circuit, examples)
+    result, contradiction = plan.backend.flows(plan.structure, examples)
     if contradiction >= 0:
         raise _contradiction(contradiction)
     return result
@@ -108,37 +108,10 @@ def weighted_flows(plan: FlowPlan, examples: Array, weights: Array) -> Array:
     kernel where it has one."""
     if plan.backend.weighted_flows is None:
         return weights @ example_flows(plan, examples)
-    result, contradiction = plan.backend.weighted_flows(plan.circuit, examples, weights)
+    result, contradiction = plan.backend.weighted_flows(plan.structure, examples, weights)
     if contradiction >= 0:
         raise _contradiction(contradiction)
     return result
-
-
-def logits_bottom_up(
-    plan: FlowPlan, literals: Array, element_weights: Array, literal_weights: Array | None = None
-) -> Array:
-    """The weight function of one class without flows, (n_examples,), for weights (n_elements,) and (2 n_variables,).
-
-    Every node carries Pr and u = Pr g: u(element) = Pr(prime) u(sub) + u(prime) Pr(sub), u(or gate) = sum over its
-    elements of u + weight Pr; the result is u(root) / Pr(root). Equals weights . flows. [Proposition 3]
-    """
-    circuit, xp = plan.circuit, plan.backend.xp
-    u = plan.backend.empty((circuit.n_nodes, literals.shape[1]), literals.dtype)
-    u[: circuit.n_literals, :] = 0
-    if literal_weights is not None:
-        u[: circuit.n_literals, :] = literals * literal_weights[:, None]
-    if circuit.n_or_gates == 0:
-        return xp.sum(u, axis=0)
-    probability = node_probabilities(plan, literals)
-    for level in plan.levels:
-        p_prime, p_sub = (xp.take(probability, side, axis=0) for side in (level.prime, level.sub))
-        u_prime, u_sub = (xp.take(u, side, axis=0) for side in (level.prime, level.sub))
-        weight = element_weights[level.first_element : level.stop_element][:, None]
-        rows = p_prime * u_sub + u_prime * p_sub + weight * p_prime * p_sub
-        u[circuit.n_literals + level.first : circuit.n_literals + level.stop, :] = plan.backend.segment_sum(
-            rows, level.offsets
-        )
-    return u[-1, :] / _root_probability(plan, probability, "raise")
 
 
 def _root_probability(plan: FlowPlan, probability: Array, on_contradiction: OnContradiction) -> Array:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lcml.backend import Array, Backend
+from lcml.backend.base import Structure
 from lcml.circuits.circuit import Circuit
 
 
@@ -35,7 +36,7 @@ class Level:
 
 @dataclass(frozen=True, eq=False)
 class FlowPlan:
-    """The compiled circuit. levels: bottom-up.
+    """The compiled circuit. structure: as the backend's fused passes take it; levels: bottom-up.
 
     literal_parent, literal_sibling, literal_offsets: the wires to literals, as in Level, grouped by used literal;
     literal_segment (2 n_variables,): the group of every literal, that behind the last for a literal without wires.
@@ -43,6 +44,7 @@ class FlowPlan:
 
     circuit: Circuit
     backend: Backend
+    structure: Structure
     levels: tuple[Level, ...]
     elem_or: Array
     elem_prime: Array
@@ -93,6 +95,9 @@ def compile_plan(circuit: Circuit, backend: Backend) -> FlowPlan:
     return FlowPlan(
         circuit=circuit,
         backend=backend,
+        structure=backend.structure(
+            circuit.n_variables, circuit.or_start, circuit.elem_prime, circuit.elem_sub, circuit.is_tautology
+        ),
         levels=tuple(levels),
         elem_or=device(circuit.elem_or),
         elem_prime=device(circuit.elem_prime),

@@ -5,7 +5,7 @@ element is its gate's flow times the literals that the element implies and its g
 sum of the flows of the elements that lead to it, 1 at the root.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +17,8 @@ NO_PAIRS = np.empty((2, 0), dtype=np.int64)
 """(2, n_pairs) elements and variables: none."""
 
 
-@dataclass(frozen=True, eq=False)
-class ProductProgram:
-    """What must be computed for some features of a product circuit, gates from the root down.
+class ProductProgram(NamedTuple):
+    """What must be computed for some features of a product circuit, gates from the root down; as kernels take it.
 
     Gate g sums the slots wires[wire_start[g]:wire_start[g+1]] and feeds the slots slot_start[g]:slot_start[g+1], one
     per element needed; slot s multiplies its gate's flow by the literals factors[factor_start[s]:factor_start[s+1]].
@@ -42,34 +41,32 @@ def compile_products(
 
     pairs (2, n_pairs): elements and variables, whose products are computed too.
     """
-    n_literals, implied = circuit.n_literals, circuit.implied
+    n_literals, implied, leads_to = circuit.n_literals, circuit.implied, circuit.leads_to
     prime, sub, or_start = circuit.elem_prime.tolist(), circuit.elem_sub.tolist(), circuit.or_start.tolist()
-    leads_to: list[list[int]] = [[] for _ in range(circuit.n_nodes)]
-    for element, children in enumerate(zip(prime, sub, strict=True)):
-        for child in children:
-            leads_to[child].append(element)
-    needed = np.zeros(circuit.n_elements, dtype=bool)
-    needed[features[features >= n_literals] - n_literals] = True
-    needed[pairs[0]] = True
+    is_needed = np.zeros(circuit.n_elements, dtype=bool)
+    is_needed[features[features >= n_literals] - n_literals] = True
+    is_needed[pairs[0]] = True
+    needed = is_needed.tolist()
     for gate in range(circuit.n_or_gates):  # from below: what leads to a gate that is needed is needed
-        if needed[or_start[gate] : or_start[gate + 1]].any():
-            needed[leads_to[n_literals + gate]] = True
-    slot = np.full(max(1, circuit.n_elements), -1)
+        if any(needed[or_start[gate] : or_start[gate + 1]]):
+            for element in leads_to[n_literals + gate]:
+                needed[element] = True
+    slots = [-1] * max(1, circuit.n_elements)
     wire_start, slot_start, factor_start = [0], [0], [0]
     wires: list[int] = []
     factors: list[int] = []
     for gate in reversed(range(circuit.n_or_gates)):
-        elements = np.flatnonzero(needed[or_start[gate] : or_start[gate + 1]]) + or_start[gate]
-        if not elements.size:
+        elements = [element for element in range(or_start[gate], or_start[gate + 1]) if needed[element]]
+        if not elements:
             continue
         wires += leads_to[n_literals + gate]
-        for element in elements.tolist():
-            slot[element] = len(factor_start) - 1
+        for element in elements:
+            slots[element] = len(factor_start) - 1
             factors += sorted((implied[prime[element]] | implied[sub[element]]) - implied[n_literals + gate])
             factor_start.append(len(factors))
         wire_start.append(len(wires))
         slot_start.append(len(factor_start) - 1)
-    order = np.argsort(pairs[0], kind="stable")
+    slot, order = np.array(slots), np.argsort(pairs[0], kind="stable")
     with_variables, first = np.unique(pairs[0][order], return_index=True)
     of_pair = np.empty(pairs.shape[1], dtype=np.int64)
     of_pair[order] = len(factor_start) - 1 + np.arange(len(order))

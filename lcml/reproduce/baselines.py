@@ -61,12 +61,13 @@ def fit(key: str, settings: Mapping[str, Any], splits: DataSplits, seed: int) ->
     started = monotonic()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the row says so
-        estimator.fit(_scaled(splits.train.features), splits.train.labels)
+        estimator.fit(_scaled(splits.train.features[:]), splits.train.labels)
     seconds = monotonic() - started
     cap = settings.get("max_iter")
     n_iterations = None if cap is None else int(np.max(estimator.n_iter_))
     valid, test = (
-        float(np.mean(estimator.predict(_scaled(part.features)) == part.labels)) for part in (splits.valid, splits.test)
+        float(np.mean(estimator.predict(_scaled(part.features[:])) == part.labels))
+        for part in (splits.valid, splits.test)
     )
     return Fitted(
         valid_accuracy=valid,

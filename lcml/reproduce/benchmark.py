@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from lcml.backend import Array, Backend, NumpyBackend, cuda_is_available, get_backend
 from lcml.errors import MissingDependencyError
 from lcml.inputs.encoding import Encoder, encoded
+from lcml.inputs.rows import Matrix
 from lcml.model.model import LogisticCircuit
 from lcml.passes.feature_map import FeatureMap
 
@@ -71,7 +72,7 @@ def element_evaluations(model: LogisticCircuit) -> int:
 
 def available_backends() -> list[Backend]:
     """Every backend that works here, the reference first, and the baseline."""
-    found: list[Backend] = [NumpyBackend(), SparseBackend()]
+    found: list[Backend] = [get_backend("numpy"), SparseBackend()]
     with suppress(MissingDependencyError):
         found.append(get_backend("numba"))
     if cuda_is_available():
@@ -87,7 +88,7 @@ def random_inputs(encoder: Encoder, n_examples: int, seed: int) -> NDArray[np.fl
 
 def measure(
     model: LogisticCircuit,
-    inputs: NDArray[np.generic],
+    inputs: Matrix,
     backends: Sequence[Backend],
     batch_sizes: Sequence[int] = BATCH_SIZES,
     rounds: int = ROUNDS,

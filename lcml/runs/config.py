@@ -103,9 +103,17 @@ class TrainConfig:
     export: bool = setting(False, "At the end write the model as ONNX beside it too, and log that to the run.", RESULTS)
     no_tracking: bool = setting(False, "Do not record the run in MLflow.", TRACKING, flags=("--no-tracking",))
     tracking_uri: str | None = setting(
-        None, "MLflow's store; else sqlite:///mlruns/mlflow.db.", TRACKING, metavar="URI"
+        None,
+        "MLflow's store; else as MLFLOW_TRACKING_URI says, else sqlite:///mlruns/mlflow.db.",
+        TRACKING,
+        metavar="URI",
     )
-    experiment: str | None = setting(None, "MLflow's experiment; else lcml.", TRACKING, metavar="NAME")
+    experiment: str | None = setting(
+        None,
+        "MLflow's experiment; else as MLFLOW_EXPERIMENT_NAME or MLFLOW_EXPERIMENT_ID says, else lcml.",
+        TRACKING,
+        metavar="NAME",
+    )
     run_name: str | None = setting(None, "Else the data's name and a number.", TRACKING, metavar="NAME")
     learn: LearnSettings = field(default_factory=LearnSettings)
 

@@ -221,7 +221,8 @@ def choose_vtree(
         n_examples = len(train.labels)
         n_read = min(n_examples, _EXAMPLES_FOR_INFORMATION)
         rows = np.sort(np.random.default_rng(seed).choice(n_examples, n_read, replace=False))
-        return vtrees.from_mutual_information(train.values[rows], train.labels[rows])
+        weights = None if train.weights is None else train.weights[rows]
+        return vtrees.from_mutual_information(train.values[rows], train.labels[rows], weights)
     if kind == "random":
         return vtrees.random(n_variables, seed)
     return vtrees.balanced(n_variables) if kind == "balanced" else vtrees.right_linear(n_variables)

@@ -12,6 +12,7 @@ import lcml
 from lcml.arrays import FloatArray
 from lcml.backend import evaluation_precision
 from lcml.explain.names import variable_names
+from lcml.files import remove_unfinished
 from lcml.formats import save_model
 from lcml.learning.learner import Learner
 from lcml.learning.selection import ChosenSplit
@@ -98,8 +99,10 @@ class _Run:
         self._learned = monotonic()
 
     def start(self) -> None:
-        """Open the run in the tracking store, the same one again after a resume."""
+        """Open the run in the tracking store, the same one again after a resume; tidy up after killed ones."""
         prepared, checkpoint = self.prepared, self.prepared.checkpoint
+        for directory in {prepared.config.model_path.parent, prepared.checkpoint_path.parent}:
+            remove_unfinished(directory)
         backend = prepared.backend
         self.tracker.start(
             checkpoint.run_name,

@@ -4,6 +4,7 @@ An outage of the store never stops or slows a training: see `MlflowTracker`, and
 then hold the record until `replay` sends it. MLflow is imported only here, and only when a store is opened.
 """
 
+from lcml.tracking.address import experiment_name, store_uri
 from lcml.tracking.records import DEFAULT_EXPERIMENT, DEFAULT_URI, DatasetRecord, RunSummary, Status
 from lcml.tracking.registry import RegisteredVersion, fetch_onnx, is_reference, log_onnx, register
 from lcml.tracking.runs import close_stale_runs, download_artifact, find_run, list_runs, ui_hint
@@ -23,6 +24,7 @@ __all__ = [
     "Tracker",
     "close_stale_runs",
     "download_artifact",
+    "experiment_name",
     "fetch_onnx",
     "find_run",
     "is_reference",
@@ -30,5 +32,6 @@ __all__ = [
     "log_onnx",
     "register",
     "replay",
+    "store_uri",
     "ui_hint",
 ]

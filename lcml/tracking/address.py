@@ -17,7 +17,7 @@ _URI_VARIABLE = "MLFLOW_TRACKING_URI"
 _EXPERIMENT_VARIABLES = ("MLFLOW_EXPERIMENT_NAME", "MLFLOW_EXPERIMENT_ID")
 
 
-def tracking_uri(given: str | None = None) -> str:
+def store_uri(given: str | None = None) -> str:
     """The address of the store: `given`, else MLFLOW_TRACKING_URI, else DEFAULT_URI; TrackingError for a wrong one."""
     uri = given or os.environ.get(_URI_VARIABLE) or DEFAULT_URI
     try:
@@ -30,7 +30,7 @@ def tracking_uri(given: str | None = None) -> str:
 
 
 def experiment_name(given: str | None = None, default: str = DEFAULT_EXPERIMENT) -> str:
-    """The experiment's name or id: `given`, else MLFLOW_EXPERIMENT_NAME, else MLFLOW_EXPERIMENT_ID, else `default`."""
+    """The name or id of the experiment: `given`, else as MLFLOW_EXPERIMENT_NAME or _ID says, else `default`."""
     return given or next(filter(None, map(os.environ.get, _EXPERIMENT_VARIABLES)), default)
 
 

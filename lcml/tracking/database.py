@@ -3,14 +3,16 @@
 import contextlib
 import os
 import sqlite3
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from lcml.errors import OutputError, TrackingError
+from lcml.files import try_lock
 from lcml.tracking.address import check_uri, sqlite_path
-from lcml.tracking.lock import locked
 
 LOCK_SECONDS = 120.0
+_POLL_SECONDS = 0.05
 _MAGIC = b"SQLite format 3\0"
 
 
@@ -50,7 +52,7 @@ def alone(uri: str) -> Iterator[None]:
     if path is None:
         yield
         return
-    with locked(path.with_name(f".{path.name}.lock"), LOCK_SECONDS):
+    with _locked(path.with_name(f".{path.name}.lock"), LOCK_SECONDS):
         if not is_present(path):
             _make(path, path.with_name(f".{path.name}.new"))
         yield
@@ -103,3 +105,19 @@ def _look(path: Path) -> tuple[str | None, int]:
 
         version = first("select version_num from alembic_version")
         return None if version is None else str(version), int(str(first("select count(*) from runs") or 0))
+
+
+@contextlib.contextmanager
+def _locked(path: Path, seconds: float) -> Iterator[None]:
+    """Hold the lock file `path` (it stays behind, empty); TrackingError after `seconds` of waiting."""
+    deadline = time.monotonic() + seconds
+    try:
+        file = path.open("ab")
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror}; choose another place or free it") from error
+    with file:
+        while not try_lock(file):
+            if time.monotonic() > deadline:
+                raise TrackingError(f"{path} has been locked by another process for {seconds:.0f} s; end that process")
+            time.sleep(_POLL_SECONDS)
+        yield

@@ -16,10 +16,9 @@ from typing import Any
 from numpy.typing import NDArray
 
 from lcml.errors import TrackingError
-from lcml.tracking.address import shown
-from lcml.tracking.records import DEFAULT_URI
+from lcml.tracking.address import shown, store_uri
 from lcml.tracking.runs import open_store
-from lcml.tracking.store import Store, translated
+from lcml.tracking.store import Store, quiet, translated
 
 MODEL_FILE = "model.onnx"
 EXPLANATION_FILE = "model.explain.json"
@@ -57,7 +56,7 @@ def log_onnx(
     example: NDArray[Any],
     *,
     params: Mapping[str, object] | None = None,
-    uri: str = DEFAULT_URI,
+    uri: str | None = None,
 ) -> str:
     """Log an ONNX model to a run: MODEL_FILE and its sidecars, whole in one file and run on the CPU; the model's id.
 
@@ -66,6 +65,7 @@ def log_onnx(
     params: what is said of the model. Raises TrackingError where that fails or the store does not answer,
     MissingDependencyError.
     """
+    uri = store_uri(uri)
     store = open_store(uri)
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     with translated(uri):
@@ -89,7 +89,7 @@ def log_onnx(
     return str(logged.model_id)
 
 
-def register(run_id: str, name: str, alias: str | None = None, uri: str = DEFAULT_URI) -> RegisteredVersion:
+def register(run_id: str, name: str, alias: str | None = None, uri: str | None = None) -> RegisteredVersion:
     """Make the last ONNX model of a run a new version of the registered model `name`, and what `alias` stands for.
 
     Raises TrackingError for a run without such a model, a name or alias that MLflow does not take, or a store that
@@ -101,6 +101,7 @@ def register(run_id: str, name: str, alias: str | None = None, uri: str = DEFAUL
         raise TrackingError(
             f"alias {alias!r}: expected letters, digits, - and _, neither 'latest' nor like a version ('v2')"
         )
+    uri = store_uri(uri)
     store = open_store(uri)
     with translated(uri):
         from mlflow.exceptions import MlflowException
@@ -117,7 +118,7 @@ def register(run_id: str, name: str, alias: str | None = None, uri: str = DEFAUL
     return RegisteredVersion(name, int(made.version), alias, str(logged.model_id), run_id)
 
 
-def fetch_onnx(reference: str, directory: Path, uri: str = DEFAULT_URI) -> Path:
+def fetch_onnx(reference: str, directory: Path, uri: str | None = None) -> Path:
     """Put the registered model `models:/NAME@ALIAS` or `models:/NAME/VERSION` into a repository, with its sidecar.
 
     The model becomes directory/NAME/VERSION/model.onnx; its path. Raises TrackingError where there is no such model, or
@@ -129,10 +130,12 @@ def fetch_onnx(reference: str, directory: Path, uri: str = DEFAULT_URI) -> Path:
             f"model {reference!r}: expected models:/NAME@ALIAS or models:/NAME/VERSION (NAME: letters, digits, . _ -)"
         )
     name, alias, version = match.groups()
+    uri = store_uri(uri)
     store = open_store(uri)
     with translated(uri), tempfile.TemporaryDirectory(prefix="lcml-") as temporary:
-        from mlflow.artifacts import download_artifacts
-        from mlflow.models import Model
+        with quiet():
+            from mlflow.artifacts import download_artifacts
+            from mlflow.models import Model
 
         if version is None:
             version = str(store.client.get_model_version_by_alias(name, alias).version)
@@ -153,9 +156,10 @@ def fetch_onnx(reference: str, directory: Path, uri: str = DEFAULT_URI) -> Path:
 
 def _write_model(directory: Path, files: Mapping[str, bytes], example: NDArray[Any], run_id: str, logged: Any) -> None:
     """The directory that MLflow calls a model. Not by log_model: that goes by global state of MLflow's."""
-    import mlflow.onnx
-    import mlflow.pyfunc
-    from mlflow.models import Model, infer_signature
+    with quiet():
+        import mlflow.onnx
+        import mlflow.pyfunc
+        from mlflow.models import Model, infer_signature
 
     model = Model(
         artifact_path=logged.artifact_location, run_id=run_id, model_uuid=logged.model_id, model_id=logged.model_id

@@ -1,8 +1,6 @@
 """Ask a tracking store about the runs it has."""
 
 import itertools
-import os
-import socket
 import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -10,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from lcml.errors import TrackingError
-from lcml.tracking.address import check_uri, shown, sqlite_path
+from lcml.tracking.address import shown, sqlite_path, store_uri
 from lcml.tracking.database import is_present, require_whole
-from lcml.tracking.records import DEFAULT_EXPERIMENT, DEFAULT_URI, RunSummary, check_artifact_name, finite_or_inf
-from lcml.tracking.store import HOST_TAG, KEY_TAG, PID_TAG, Store, import_mlflow, translated
+from lcml.tracking.processes import is_silent, lives
+from lcml.tracking.records import DEFAULT_EXPERIMENT, RunSummary, check_artifact_name, finite_or_inf
+from lcml.tracking.store import KEY_TAG, Store, import_mlflow, translated
 
 _RUNS_PER_PAGE = 500
 _CHART = "?compareRunsMode=CHART&workflowType=machine_learning"  # the pages open in another mode without it
@@ -21,18 +20,20 @@ _SHORTEST_PREFIX = 4  # of a run id
 
 
 def list_runs(
-    uri: str = DEFAULT_URI, experiment: str | None = DEFAULT_EXPERIMENT, *, limit: int | None = None
+    uri: str | None = None, experiment: str | None = DEFAULT_EXPERIMENT, *, limit: int | None = None
 ) -> list[RunSummary]:
     """The runs of an experiment (None: of all), newest first, at most `limit`.
 
     Raises TrackingError where the store or the experiment does not exist or does not answer.
     """
+    uri = store_uri(uri)
     with translated(uri):
         return list(itertools.islice(_search(open_store(uri), uri, experiment), limit))
 
 
-def find_run(name: str, uri: str = DEFAULT_URI, experiment: str | None = None) -> RunSummary:
+def find_run(name: str, uri: str | None = None, experiment: str | None = None) -> RunSummary:
     """The one run whose id, beginning of the id, lcml key or name is `name`; TrackingError where none or several."""
+    uri = store_uri(uri)
     runs = list_runs(uri, experiment)
     for matches in (
         [run for run in runs if name in (run.run_id, run.tags.get(KEY_TAG))],
@@ -49,11 +50,12 @@ def find_run(name: str, uri: str = DEFAULT_URI, experiment: str | None = None) -
     raise TrackingError(f"no run at {shown(uri)} has the id or name {name!r}; `lcml runs` lists what there is")
 
 
-def download_artifact(run_id: str, name: str, uri: str = DEFAULT_URI, directory: Path | None = None) -> Path:
+def download_artifact(run_id: str, name: str, uri: str | None = None, directory: Path | None = None) -> Path:
     """A copy of one file of a run, directly in `directory` (default: a new temporary one) under its last name.
 
     TrackingError where the run has no such file.
     """
+    uri = store_uri(uri)
     check_artifact_name(name)
     store = open_store(uri)
     with translated(uri):
@@ -66,11 +68,24 @@ def download_artifact(run_id: str, name: str, uri: str = DEFAULT_URI, directory:
         return Path(store.client.download_artifacts(run_id, name, str(directory)))
 
 
-def close_stale_runs(uri: str = DEFAULT_URI, experiment: str | None = DEFAULT_EXPERIMENT) -> list[RunSummary]:
-    """Set to KILLED the RUNNING runs whose process, started on this host, is no more; the runs as they were."""
+def close_stale_runs(
+    uri: str | None = None, experiment: str | None = DEFAULT_EXPERIMENT, *, everything: bool = False
+) -> list[RunSummary]:
+    """Set to KILLED the RUNNING runs that are no more: their process, started on this host, has died, or nothing was
+    heard of them for SILENT_SECONDS; the runs as they were.
+
+    everything: also those that never say that they live (of an older lcml, or of another program).
+    """
+    uri = store_uri(uri)
     with translated(uri):
         store = open_store(uri)
-        stale = [run for run in _search(store, uri, experiment, "attributes.status = 'RUNNING'") if _is_dead(run)]
+        running = _search(store, uri, experiment, "attributes.status = 'RUNNING'")
+        known = [(run, lives(run.tags)) for run in running]
+        stale = [
+            run
+            for run, alive in known
+            if alive is False or (alive is None and is_silent(run.tags, unless_known=everything))
+        ]
         for run in stale:
             store.client.set_terminated(run.run_id, "KILLED")
         return stale
@@ -84,9 +99,9 @@ def ui_hint(uri: str, experiment_id: str | None) -> str:
     return f"mlflow ui --backend-store-uri {shown(uri)}"
 
 
-def open_store(uri: str) -> Store:
-    """The store at `uri`, which must be there; TrackingError where it is not."""
-    check_uri(uri)
+def open_store(uri: str | None = None) -> Store:
+    """The store at `uri` (None: see `store_uri`), which must be there; TrackingError where it is not."""
+    uri = store_uri(uri)
     path = sqlite_path(uri)
     if path is not None and not is_present(path):
         raise TrackingError(f"{path} does not exist: no run has been recorded there; train first, or name another")
@@ -99,6 +114,7 @@ def open_store(uri: str) -> Store:
 def _search(store: Store, uri: str, experiment: str | None, condition: str = "") -> Iterator[RunSummary]:
     names = {found.experiment_id: found.name for found in store.client.search_experiments()}
     chosen = [number for number, name in names.items() if experiment in (None, name)]
+    chosen = chosen or [number for number in names if number == experiment]
     if not chosen:
         found = ", ".join(sorted(names.values()))
         raise TrackingError(f"no experiment {experiment!r} at {shown(uri)}; it has {found}")
@@ -124,7 +140,7 @@ def _summary(run: Any, experiment: str) -> RunSummary:
         name=info.run_name,
         experiment=experiment,
         status=info.status,
-        started=datetime.fromtimestamp(info.start_time / 1000, UTC),
+        started=_moment(info.start_time),
         seconds=None if ended is None else (ended - info.start_time) / 1000,
         params=dict(data.params),
         metrics={name: finite_or_inf(value) for name, value in data.metrics.items()},
@@ -132,14 +148,9 @@ def _summary(run: Any, experiment: str) -> RunSummary:
     )
 
 
-def _is_dead(run: RunSummary) -> bool:
-    pid = run.tags.get(PID_TAG, "")
-    if run.tags.get(HOST_TAG) != socket.gethostname() or not pid.isdecimal():
-        return False
+def _moment(milliseconds: int) -> datetime:
+    """The time, or the first or last one that Python knows."""
     try:
-        os.kill(int(pid), 0)
-    except ProcessLookupError:
-        return True
-    except (OSError, OverflowError):
-        return False
-    return False
+        return datetime.fromtimestamp(milliseconds / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return (datetime.max if milliseconds > 0 else datetime.min).replace(tzinfo=UTC)

@@ -3,16 +3,17 @@
 Whatever was sent before may be sent again: nothing is doubled.
 """
 
+import contextlib
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from lcml.errors import TrackingError
-from lcml.tracking.address import require_reachable
+from lcml.errors import FormatError, TrackingError
+from lcml.files import try_lock
+from lcml.tracking.address import require_reachable, shown, sqlite_path
 from lcml.tracking.database import prepare, require_whole
-from lcml.tracking.lock import try_lock
 from lcml.tracking.records import Artifact, Event, Finish, Metrics, RunStart
 from lcml.tracking.spool import Spool
 from lcml.tracking.store import Store, import_mlflow, translated
@@ -76,6 +77,12 @@ def replay(spool: Path, uri: str | None = None) -> list[Replayed]:
     return [replay_file(path, uri) for path in leftovers(spool)]
 
 
+def spool_directory(uri: str) -> Path:
+    """Where the spools for a store are: beside a sqlite database, else in mlruns/ here."""
+    database = sqlite_path(uri)
+    return (Path("mlruns") if database is None else database.parent) / "spool"
+
+
 def leftovers(directory: Path) -> list[Path]:
     """The spools of a directory that nobody writes or sends. One that died before its first line is deleted."""
     found = []
@@ -88,6 +95,20 @@ def leftovers(directory: Path) -> list[Path]:
             else:
                 path.unlink(missing_ok=True)
     return found
+
+
+def replay_leftovers(directory: Path, uri: str, passed_over: set[Path] | None = None) -> Iterator[Replayed]:
+    """Send what killed processes left in `directory` for the store at `uri`, one by one.
+
+    What cannot be sent stays, and joins with all else that was tried those to be passed over.
+    """
+    tried = set() if passed_over is None else passed_over
+    for path in leftovers(directory):
+        if path not in tried:
+            tried.add(path)
+            with contextlib.suppress(FormatError, TrackingError):
+                if Spool.read(path).uri == shown(uri):
+                    yield replay_file(path, uri)
 
 
 def replay_file(path: Path, uri: str | None = None) -> Replayed:

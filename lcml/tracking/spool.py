@@ -25,7 +25,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, get_args
 
 from lcml.errors import FormatError, OutputError, TrackingError
-from lcml.tracking.lock import try_lock
+from lcml.files import try_lock
 from lcml.tracking.records import Artifact, DatasetRecord, Event, Finish, Metrics, RunStart, Status, check_artifact_name
 
 FORMAT = 2

@@ -4,12 +4,11 @@ Methods of `Store` raise what MLflow raises; `translated` turns that into Tracki
 """
 
 import contextlib
-import getpass
 import json
 import logging
 import os
-import socket
 import tempfile
+import time
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
@@ -18,6 +17,7 @@ from typing import Any
 from lcml.errors import LcmlError, MissingDependencyError, TrackingError
 from lcml.tracking.address import require_reachable, shown, sqlite_path
 from lcml.tracking.database import alone
+from lcml.tracking.processes import HEARTBEAT_TAG
 from lcml.tracking.records import (
     MAX_DIGEST,
     MAX_PARAM,
@@ -31,8 +31,6 @@ from lcml.tracking.records import (
 )
 
 KEY_TAG = "lcml.key"
-PID_TAG = "lcml.pid"
-HOST_TAG = "lcml.host"
 OPENED_TAG = "lcml.opened"  # when it was opened last: what an earlier process left behind changes no later status
 CHANGED_TAG = "lcml.changed."  # + parameter: its value in a resumed run, where it differs from the first
 
@@ -67,14 +65,21 @@ def import_mlflow(uri: str) -> None:
     for logger, level in _LOG_LEVELS.items():
         logging.getLogger(logger).setLevel(level)
     try:
-        with warnings.catch_warnings():  # while it is imported, of its own use of others
-            warnings.simplefilter("ignore")
+        with quiet():
             import mlflow.tracking.client
 
             if not uri.startswith("http"):
                 import mlflow.store.tracking.sqlalchemy_store  # noqa: F401  here, not in two threads at once
     except ImportError as error:
         raise MissingDependencyError("mlflow", "tracking", "tracking (--no-tracking does without it)") from error
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """No warnings, for as long as this takes: of MLflow's of its own use of others."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 @contextlib.contextmanager
@@ -150,7 +155,7 @@ class Store:
 
         experiment = self.experiment = self.experiment_id(start.experiment, start.artifact_location)
         tags = {clean_name(name): cut(value, MAX_TAG) for name, value in start.tags.items()}
-        tags |= {KEY_TAG: start.key, OPENED_TAG: str(start.time)}
+        tags |= {KEY_TAG: start.key, OPENED_TAG: str(start.time), HEARTBEAT_TAG: str(start.time)}
         run = self._find(start, experiment)
         if run is None:
             run = self.client.create_run(experiment, start_time=start.time, tags=tags, run_name=start.name)
@@ -204,6 +209,10 @@ class Store:
                 file = content
             self.client.log_artifact(run_id, str(file), str(name.parent) if name.parent.name else None)
 
+    def beat(self, run_id: str) -> None:
+        """Say that the run's process lives."""
+        self.client.set_tag(run_id, HEARTBEAT_TAG, str(time.time_ns() // 1_000_000), synchronous=True)
+
     def status(self, run_id: str) -> str:
         """The status of a run."""
         return str(self.client.get_run(run_id).info.status)
@@ -231,22 +240,6 @@ class Store:
             return None
         directory = path.resolve().parent
         return (directory if directory.name == "mlruns" else directory / "mlruns").as_uri()
-
-
-def process_tags() -> dict[str, str]:
-    """The tags that say which process, where, by whom."""
-    import lcml
-
-    tags = {
-        "lcml.version": lcml.__version__,
-        PID_TAG: str(os.getpid()),
-        HOST_TAG: socket.gethostname(),
-        "mlflow.source.name": "lcml",
-        "mlflow.source.type": "LOCAL",
-    }
-    with contextlib.suppress(KeyError, OSError, ImportError):  # a user without a name
-        tags["mlflow.user"] = getpass.getuser()
-    return tags
 
 
 def _opened(run: Any) -> int:

@@ -9,11 +9,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol
 
-from lcml.tracking.address import shown, sqlite_path
+from lcml.tracking.address import experiment_name, shown, sqlite_path, store_uri
 from lcml.tracking.database import prepare, require_whole
+from lcml.tracking.processes import HEARTBEAT_SECONDS, process_tags
 from lcml.tracking.records import (
-    DEFAULT_EXPERIMENT,
-    DEFAULT_URI,
     Artifact,
     DatasetRecord,
     Event,
@@ -23,9 +22,9 @@ from lcml.tracking.records import (
     Status,
     check_artifact_name,
 )
-from lcml.tracking.sending import Sender, parcels
+from lcml.tracking.sending import Sender, parcels, replay_leftovers, spool_directory
 from lcml.tracking.spool import SpoolWriter
-from lcml.tracking.store import brief, import_mlflow, process_tags
+from lcml.tracking.store import brief, import_mlflow
 
 FLUSH_SECONDS = 2.0  # how long a measurement may wait for company
 LONGEST_PAUSE = 60.0  # seconds between two attempts to reach a store that does not answer; they begin at FLUSH_SECONDS
@@ -82,7 +81,8 @@ class NullTracker(Tracker):
 class MlflowTracker:
     """Records a run in MLflow from a thread of its own.
 
-    Every event is written to the spool (lcml.tracking.spool) in `spool_dir` first, and sent from there. Every method
+    Where and under which experiment: as given, else as MLflow's environment variables say, else the defaults. Every
+    event is written to the spool (lcml.tracking.spool) in `spool_dir` first, and sent from there. Every method
     returns at once: `start` after importing MLflow, `finish` when all is sent or, where the store does not answer,
     after at most `finish_seconds` without progress. What fails is tried again until the run ends; a file that cannot
     be sent holds up nothing else; `notify` is told once. The spool is deleted when all of it has been sent; what is
@@ -94,8 +94,8 @@ class MlflowTracker:
 
     def __init__(
         self,
-        uri: str = DEFAULT_URI,
-        experiment: str = DEFAULT_EXPERIMENT,
+        uri: str | None = None,
+        experiment: str | None = None,
         artifact_location: str | None = None,
         *,
         spool_dir: Path | None = None,
@@ -103,11 +103,13 @@ class MlflowTracker:
         flush_seconds: float = FLUSH_SECONDS,
         finish_seconds: float | None = None,
     ) -> None:
+        uri = store_uri(uri)
         prepare(uri)
         database = sqlite_path(uri)
         self.key = uuid.uuid4().hex  # tag lcml.key, and the name of the spool
-        self._store_uri, self._experiment, self._artifact_location = uri, experiment, artifact_location
-        self._spool_dir = spool_dir or (Path("mlruns") if database is None else database.parent) / "spool"
+        self._store_uri, self._experiment = uri, experiment_name(experiment)
+        self._artifact_location = artifact_location
+        self._spool_dir = spool_dir or spool_directory(uri)
         self._notify: Notify = notify or _log.warning
         self._flush_seconds = flush_seconds
         self._finish_seconds = FINISH_SECONDS[database is not None] if finish_seconds is None else finish_seconds
@@ -121,6 +123,7 @@ class MlflowTracker:
         self._sender = Sender(uri, live=True)
         self._run_id: str | None = None
         self._spool: SpoolWriter | None = None
+        self._tried: set[Path] = set()  # spools of others
         self._failure = ""  # of the store
         self._unkept: OSError | None = None  # why the spool misses something
         self._told: set[str] = set()
@@ -228,7 +231,7 @@ class MlflowTracker:
     # The worker's side.
 
     def _work(self) -> None:
-        pause = self._flush_seconds
+        pause, due = self._flush_seconds, 0.0  # due: the next heartbeat
         while not self._done and not self._abandoned:
             with self._changed:
                 closing = self._closing
@@ -238,6 +241,9 @@ class MlflowTracker:
                 batch = list(self._waiting)
             sent = all(map(self._deliver, parcels(batch)))
             pause = self._flush_seconds if sent else min(2 * pause, LONGEST_PAUSE)
+            if sent and not closing and time.monotonic() > due:
+                due = time.monotonic() + HEARTBEAT_SECONDS
+                self._care()
             with self._changed:
                 if closing and not self._abandoned:
                     self._end()
@@ -269,6 +275,18 @@ class MlflowTracker:
             self._changed.notify_all()
         self._tell()
         return True
+
+    def _care(self) -> None:
+        """Say that the run lives, and send what killed ones left."""
+        try:
+            if self._sender.store is not None and self._run_id is not None:
+                self._sender.store.beat(self._run_id)
+            for other in replay_leftovers(self._spool_dir, self._store_uri, self._tried):
+                _log.debug("sent %s", other)
+                if self._closing:
+                    break
+        except Exception as error:
+            _log.debug("not cared for: %s", error)
 
     def _tell(self) -> None:
         while self._messages:

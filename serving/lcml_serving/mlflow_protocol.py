@@ -1,8 +1,8 @@
 """MLflow's scoring protocol: what `mlflow models serve` takes on /invocations, and its answers.
 
-CSV, `dataframe_split` and `dataframe_records` are tables, `inputs` and `instances` arrays. All are answered with a list
-per output, {"predictions": {"label": [...], "probabilities": [[...], ...]}}, as MLflow's own server answers for an ONNX
-model whose signature is a tensor.
+CSV, `dataframe_split` and `dataframe_records` are tables, `inputs` and `instances` arrays. All are answered with a
+list per output, {"predictions": {"label": [...], "probabilities": [[...], ...]}}, as MLflow's own server answers for
+an ONNX model whose signature is a tensor.
 """
 
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ def parse_invocation(body: bytes, content_type: str, model: Signature, max_rows:
     if parameters.strip() and parameters.strip().lower().replace('"', "") != "charset=utf-8":
         raise UnsupportedMediaTypeError("expected no parameter of the content type but charset=utf-8")
     if media_type == "text/csv":
-        names, table = parse_csv(body, max_rows)
+        names, table = parse_csv(body, model.feature_names, max_rows)
         return to_features(_ordered(table, names, model), model, max_rows)
     message = parse_json(body)
     forms = [form for form in FORMS if form in message]
@@ -114,13 +114,13 @@ def _ordered(values: Array, columns: list[Any] | None, model: Signature) -> Arra
     if columns is None:
         return values
     names = [str(column) for column in columns]
-    if len(set(names)) < len(names):
-        raise UnprocessableError("a column is given twice")
     expected = model.feature_names
     if expected is None:
         expected = tuple(str(place) for place in range(model.n_features))
         if set(names) != set(expected):
             return values
+    if len(set(names)) < len(names):
+        raise UnprocessableError("a column is given twice")
     if missing := [name for name in expected if name not in set(names)]:
         raise UnprocessableError(f"{len(missing)} columns are missing, the first {short(missing[0])}")
     if len(names) > len(expected):

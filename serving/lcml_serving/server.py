@@ -6,16 +6,17 @@ import signal
 import socket
 from collections.abc import AsyncIterator, Coroutine
 from functools import partial
-from typing import Any, final
+from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
 
 from lcml_serving.app import create_app
 from lcml_serving.connections import BACKLOG, Connection, Idle, connection_limit
-from lcml_serving.errors import SettingsError, short
+from lcml_serving.errors import SettingsError
 from lcml_serving.logs import log
 from lcml_serving.service import Service
+from lcml_serving.settings import LONGEST
 
 _QUEUE = 2048  # connections that the kernel holds until they are accepted
 
@@ -30,18 +31,15 @@ def listen(host: str, port: int) -> socket.socket:
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return listener
     except (OSError, UnicodeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise SettingsError(
-            f"cannot listen on {short(host)} port {port}: {reason}; choose --host and --port"
-        ) from error
+        reason = str(getattr(error, "strerror", None) or error)[:LONGEST]
+        message = f"cannot listen on {host[:LONGEST]} port {port}: {reason}; choose --host and --port"
+        raise SettingsError(message) from error
 
 
-@final
 class _Server(uvicorn.Server):
     """uvicorn's server, for which the kernel keeps more connections than asyncio accepts in one go."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to accept."""
         await super().startup(sockets)
         for listener in sockets or ():
             listener.listen(_QUEUE)

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, final
+from typing import Any
 
 from lcml_serving import __version__
 from lcml_serving.errors import SettingsError, short
@@ -17,7 +17,7 @@ MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 # LCML_SERVING_SERVICE_HOST, LCML_SERVING_PORT=tcp://10.0.0.1:8000, LCML_SERVING_PORT_8000_TCP_ADDR, ...
 _SERVICE_LINK = re.compile(r"(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)")
 _SERVICE_ADDRESS = re.compile(r"(tcp|udp|sctp)://")
-_LONGEST = 300  # characters of a path or name in a message
+LONGEST = 300  # characters of a path or name in a message
 LOG_LEVELS = ("debug", "info", "warning", "error")
 SWITCH = ("on", "off")
 
@@ -28,7 +28,6 @@ def _setting(default: Any, description: str, low: float = 0, high: float = 0, ch
     )
 
 
-@final
 @dataclasses.dataclass(frozen=True)
 class Settings:
     """Everything that can be set; a field `max_rows` is the flag --max-rows and the variable LCML_SERVING_MAX_ROWS."""
@@ -70,7 +69,7 @@ def parse_settings(argv: Sequence[str], environ: Mapping[str, str]) -> Settings:
     environ = without_service_links(environ)
     known = {variable(field.name) for field in _OPTIONS} | {PREFIX + "TOKEN", PREFIX + "PATH"}
     if unknown := sorted(key for key in environ if key.startswith(PREFIX) and key not in known):
-        raise SettingsError(f"unknown variable {unknown[0][:_LONGEST]}; expected one of {', '.join(sorted(known))}")
+        raise SettingsError(f"unknown variable {unknown[0][:LONGEST]}; expected one of {', '.join(sorted(known))}")
     values: dict[str, Any] = {}
     for field in _OPTIONS:
         text = getattr(arguments, field.name)
@@ -136,7 +135,7 @@ def _convert(field: dataclasses.Field[Any], text: str) -> str | int | float:
     except ValueError:
         raise SettingsError(f"{place}: expected {kind} from {low} to {high}, found {short(text)}") from None
     if not low <= value <= high:
-        raise SettingsError(f"{place}: expected {kind} from {low} to {high}, found {short(text)}")
+        raise SettingsError(f"{place}: expected {kind} from {low} to {high}, found {text[:LONGEST]}")
     return value
 
 
@@ -145,7 +144,7 @@ def _check(settings: Settings) -> None:
         raise SettingsError(f"nothing to serve: give PATH (FILE.onnx or a model repository) or set {PREFIX}PATH")
     for path in settings.paths:
         if not os.path.isfile(path) and not os.path.isdir(path):  # unlike Path's, false for a name that is too long
-            name = str(path)[:_LONGEST]
+            name = str(path)[:LONGEST]
             raise SettingsError(f"{name} does not exist; expected a FILE.onnx or a directory NAME/VERSION/model.onnx")
     if settings.name and (len(settings.paths) != 1 or not settings.paths[0].is_file()):
         raise SettingsError("--name names one model file; the models of a repository are named by their directories")

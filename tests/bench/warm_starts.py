@@ -84,7 +84,7 @@ def new_weights(before: Learner, grown: Sequence[GrownPart]) -> NDArray[np.bool_
     marks = []
     for old, new in zip(before.parts, grown, strict=True):
         flows = new.part.flows
-        stays = new.kept[flows] & old.weighted[new.origin[flows]]
+        stays = new.unchanged[flows] & old.weighted[new.origin[flows]]
         marks.append(np.tile(~stays, old.view.n_cells))
     return np.concatenate(marks)
 

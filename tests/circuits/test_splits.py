@@ -39,7 +39,7 @@ def test_rounds_of_splits_keep_function_and_structure(vtree: Vtree, seed: int, d
         result = apply_splits(circuit, splits, depth)
         grown_weights, grown_flow = weights[result.origin], element_flows(result.circuit, q)
         np.testing.assert_allclose(grown_weights @ grown_flow, weights @ flow, atol=1e-12)
-        np.testing.assert_allclose(grown_flow[result.kept], flow[result.origin[result.kept]], atol=1e-12)
+        np.testing.assert_allclose(grown_flow[result.unchanged], flow[result.origin[result.unchanged]], atol=1e-12)
         if result.circuit.n_or_gates:
             assert truth(result.circuit)[-1].all()
         circuit, weights, flow = revalidated(result.circuit), grown_weights, grown_flow

@@ -1,4 +1,4 @@
-"""Views: what each variable reads and how positions are pooled, by hand and by plain loops."""
+"""Views: what each variable reads and which positions share a cell, by hand and by plain loops."""
 
 import json
 from typing import Any
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lcml.circuits.views import IdentityView, View, WindowView, pool, view_from_dict, window_vtree, windows
+from lcml.circuits.views import IdentityView, View, WindowView, view_from_dict, window_vtree, windows
 from lcml.errors import FormatError, SettingsError
 
 
@@ -82,8 +82,6 @@ def test_the_identity() -> None:
     assert (view.n_variables, view.n_positions, view.n_cells, view.root) == (3, 1, 1, False)
     assert view.index.tolist() == [[0, 1, 2]]
     assert view.cell_start.tolist() == [0, 1]
-    values = np.arange(6.0).reshape(2, 1, 3)
-    assert pool(view, values, np).tolist() == [values[:, 0].tolist()]
     examples = np.arange(6.0).reshape(2, 3)
     assert windows(view, examples, np).tolist() == [examples.tolist()]
 
@@ -106,31 +104,15 @@ def test_index_cells_and_windows_match_loops(view: WindowView, seed: int) -> Non
     assert windows(view, examples, np).tolist() == expected
 
 
-@given(window_views(), st.integers(0, 99))
-def test_pooling_matches_loops(view: WindowView, seed: int) -> None:
-    values = np.random.default_rng(seed).random((2, view.n_positions, 3))
-    found = pool(view, values, np)
-    assert found.shape == (view.n_cells, 2, 3)
-    for cell in range(view.n_cells):
-        positions = range(view.cell_start[cell], view.cell_start[cell + 1])
-        for row in range(2):
-            for example in range(3):
-                mean = sum(values[row, p, example] for p in positions) / len(positions)
-                expected = mean**0.5 if view.root else mean
-                assert found[cell, row, example] == pytest.approx(expected, abs=1e-12)
-
-
 def test_no_numpy_slips_into_another_librarys_arrays() -> None:
     view = WindowView((2, 4, 5), (2, 3), padding=(1, 1), grid=(2, 3), root=True, channels=(1, 0))
     device = array_api_strict.Device("device1")
     cpu = array_api_strict.Device("CPU_DEVICE")
-    generator = np.random.default_rng(0)
-    examples, values = generator.random((3, view.n_inputs)), generator.random((2, view.n_positions, 3))
-    for function, argument in ((windows, examples), (pool, values)):
-        strict = function(view, array_api_strict.asarray(argument, device=device), array_api_strict)
-        assert strict.device == device
-        host = np.asarray(array_api_strict.from_dlpack(strict, device=cpu)._array)
-        np.testing.assert_allclose(host, function(view, argument, np), rtol=1e-12)
+    examples = np.random.default_rng(0).random((3, view.n_inputs))
+    strict = windows(view, array_api_strict.asarray(examples, device=device), array_api_strict)
+    assert strict.device == device
+    host = np.asarray(array_api_strict.from_dlpack(strict, device=cpu)._array)
+    np.testing.assert_allclose(host, windows(view, examples, np), rtol=1e-12)
 
 
 @given(window_views())

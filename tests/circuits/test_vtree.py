@@ -1,5 +1,7 @@
 """Vtrees: every kind is a full binary tree of its variables; the kinds pair what they promise to pair."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -79,6 +81,20 @@ def test_information_given_the_class_pairs_an_xor() -> None:
     data = np.random.default_rng(0).integers(0, 2, (400, 6))
     vtree = vtrees.from_mutual_information(data, data[:, 0] ^ data[:, 3])
     assert (0, 3) in {tuple(sorted(vtree.scope(node))) for node in range(vtree.n_nodes) if vtree.height[node] == 1}
+
+
+def test_information_counts_an_example_as_often_as_its_weight_says() -> None:
+    # worlds of equal weight tell nothing of each other; with weights of 9 where X0 = X2 and X1 = X3 these are pairs
+    worlds = np.array(list(product([0, 1], repeat=4)))
+    alike = (worlds[:, 0] == worlds[:, 2]) & (worlds[:, 1] == worlds[:, 3])
+    weights, labels = np.where(alike, 9, 1), worlds[:, 0]
+    weighted = vtrees.from_mutual_information(worlds, weights=weights)
+    pairs = {frozenset(weighted.scope(node).tolist()) for node in range(7) if weighted.height[node] == 1}
+    assert pairs == {frozenset({0, 2}), frozenset({1, 3})}
+    often = np.repeat(np.arange(16), weights)
+    assert weighted.same_as(vtrees.from_mutual_information(worlds[often]))
+    given_class = vtrees.from_mutual_information(worlds, labels, weights)
+    assert given_class.same_as(vtrees.from_mutual_information(worlds[often], labels[often]))
 
 
 @pytest.mark.parametrize("columns", [1, 2, 3, 7])

@@ -55,6 +55,12 @@ def model_path(model: LogisticCircuit, tmp_path: Path) -> Path:
     return tmp_path / "iris.lcml"
 
 
+def test_a_slow_backend_is_told_of_once_and_not_on_stdout(model_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lcml.cli.common.why_slow", lambda name: "slower" if name == "auto" else None)
+    assert run("predict", model_path, "iris").stderr == "lcml: slower\n"
+    assert run("predict", model_path, "iris", "--backend", "numpy").stderr == ""
+
+
 def table(path: Path, rows: list[list[object]], names: tuple[str, ...] = NAMES) -> Path:
     with path.open("w", newline="") as file:
         csv.writer(file).writerows([names, *rows])

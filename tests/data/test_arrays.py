@@ -71,7 +71,7 @@ def test_npz_of_images_is_read_and_given_whole_to_a_model(tmp_path: Path) -> Non
     splits = load_splits(path)
     assert (splits.name, splits.image_shape, splits.classes) == ("images", (3, 2), (0, 1))
     examples = load_examples(path, classes=(0, 1, 2))
-    assert examples.features.tolist() == images.reshape(20, 6).tolist()
+    assert examples.features[:].tolist() == images.reshape(20, 6).tolist()
     assert examples.labels.tolist() == labels.tolist()
 
 
@@ -79,7 +79,7 @@ def test_npz_keeps_its_own_test_examples(tmp_path: Path) -> None:
     path = tmp_path / "divided.npz"
     x = np.arange(40.0).reshape(20, 2)
     np.savez(path, x_train=x, y_train=np.arange(20) % 2, x_test=-x[:3], y_test=np.array([1, 1, 1]))
-    assert load_splits(path).test.features.tolist() == (-x[:3]).tolist()
+    assert load_splits(path).test.features[:].tolist() == (-x[:3]).tolist()
     assert load_examples(path).labels.tolist() == [1, 1, 1]
     assert len(load_examples(path, split="train")) == 18
     np.savez(path, x_train=x, y_train=np.arange(20) % 2, x_test=-x[:3], y_test=np.array([1, 2, 1]))

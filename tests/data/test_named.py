@@ -39,19 +39,19 @@ def test_labels_follow_their_features() -> None:
     label_of = {row.tobytes(): ("malignant", "benign")[label] for row, label in zip(data, target, strict=True)}
     splits = load_splits("breast-cancer", seed=3)
     for part in (splits.train, splits.valid, splits.test):
-        assert [splits.classes[code] for code in part.labels] == [label_of[row.tobytes()] for row in part.features]
+        assert [splits.classes[code] for code in part.labels] == [label_of[row.tobytes()] for row in part.features[:]]
 
 
 @pytest.mark.parametrize("train_fraction", [1.0, 0.25])
 def test_the_same_arguments_give_the_same_division(train_fraction: float) -> None:
     again = [load_splits("digits", seed=7, train_fraction=train_fraction, valid_fraction=0.2) for _ in range(2)]
-    assert again[0].train.features.tobytes() == again[1].train.features.tobytes()
+    assert again[0].train.features[:].tobytes() == again[1].train.features[:].tobytes()
     test = load_examples("digits", seed=7, train_fraction=train_fraction, valid_fraction=0.2)
-    assert test.features.tobytes() == again[0].test.features.tobytes()
+    assert test.features[:].tobytes() == again[0].test.features[:].tobytes()
     assert test.labels.tobytes() == again[0].test.labels.tobytes()
     valid = load_examples("digits", seed=7, train_fraction=train_fraction, valid_fraction=0.2, split="valid")
-    assert valid.features.tobytes() == again[0].valid.features.tobytes()
-    assert load_examples("digits", seed=8).features.tobytes() != test.features.tobytes()
+    assert valid.features[:].tobytes() == again[0].valid.features[:].tobytes()
+    assert load_examples("digits", seed=8).features[:].tobytes() != test.features[:].tobytes()
 
 
 def test_the_division_is_disjoint_and_stratified() -> None:
@@ -77,7 +77,7 @@ def test_the_fingerprint_depends_on_the_data_alone() -> None:
 
 def test_examples_are_read_only() -> None:
     train = load_splits("iris").train
-    assert not train.features.flags.writeable
+    assert not train.features[:].flags.writeable
     assert not train.labels.flags.writeable
 
 
@@ -92,7 +92,7 @@ def test_image_sets_come_from_the_data_directory(
     assert (len(splits.train), len(splits.valid), len(splits.test)) == (36, 4, 10)
     assert splits.image_shape == (3, 2)
     assert splits.feature_names == ("pixel_0_0", "pixel_0_1", "pixel_1_0", "pixel_1_1", "pixel_2_0", "pixel_2_1")
-    assert splits.test.features.tolist() == arrays["t10k-images-idx3-ubyte"].reshape(10, 6).tolist()
+    assert splits.test.features[:].tolist() == arrays["t10k-images-idx3-ubyte"].reshape(10, 6).tolist()
     monkeypatch.setenv("LCML_DATA_DIR", str(tmp_path))
     assert load_splits("mnist").fingerprint == splits.fingerprint
 

@@ -61,7 +61,7 @@ def test_a_run_goes_on_from_its_checkpoint_to_the_same_model(tmp_path: Path) -> 
     """The checkpoint is of round 2; the best model, of round 3, is the one of the run that was never interrupted."""
     shutil.copy(FILES / "half.checkpoint", tmp_path / "half.checkpoint")
     output("train", "--resume", tmp_path / "half.checkpoint", "--rounds", 5, "-o", tmp_path / "resumed.lcml")
-    found, whole = load_model(tmp_path / "resumed.lcml"), load_model(FILES / "flat.lcml")
+    found, whole = load_model(tmp_path / "resumed.lcml"), load_model(FILES / "whole.lcml")
     assert found.provenance["training"]["best_round"] == whole.provenance["training"]["best_round"] == 3
     for name in ("or_start", "elem_prime", "elem_sub"):
         assert getattr(found.circuit, name).tolist() == getattr(whole.circuit, name).tolist()

@@ -42,7 +42,7 @@ def test_rows_read_like_an_array(stored: Rows) -> None:
     assert (some.shape, some.dtype, len(some)) == ((3, 3), MATRIX.dtype, 3)
     assert some[1:].tolist() == MATRIX[[7, 90]].tolist()
     assert some[3:].shape == (0, 3)
-    assert select(MATRIX, np.array([5, 7])).tolist() == MATRIX[[5, 7]].tolist()
+    assert select(MATRIX, np.array([5, 7]))[:].tolist() == MATRIX[[5, 7]].tolist()
 
 
 def test_values_come_in_native_order(tmp_path: Path) -> None:

@@ -1,11 +1,14 @@
 """The learner: limits, determinism, resuming, stopping, and what it learns."""
 
 import dataclasses
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.special import expit
+from sklearn.metrics import log_loss
 
 from lcml.backend import CupyBackend, NumpyBackend, cuda_is_available
 from lcml.circuits import vtree as vtrees
@@ -17,6 +20,7 @@ from lcml.errors import DataError, SettingsError
 from lcml.inputs.encoders import fit_encoder
 from lcml.learning.learner import Learner
 from lcml.learning.objective import Objective
+from lcml.learning.scoring import Criterion, race_splits
 from lcml.learning.selection import parts_after
 from lcml.learning.settings import LearnSettings, SolverName
 from lcml.learning.state import EncodedSet, FitState
@@ -164,6 +168,39 @@ def test_stopping_keeps_the_last_finished_round() -> None:
     assert list(interrupted.refine()) == []
 
 
+@pytest.mark.parametrize("criterion", ["gain", "variance"])
+def test_a_weight_is_how_often_an_example_is_there(criterion: Criterion, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In fitting, in choosing splits with their support, and in validation, where no sample stands between."""
+    monkeypatch.setattr("lcml.learning.learner.race_splits", partial(race_splits, screen=1, finalists=99))
+    settings = dataclasses.replace(SETTINGS, rounds=2, criterion=criterion, precision="float64", tolerance=1e-9)
+    settings = dataclasses.replace(settings, round_iterations=1000, final_iterations=1000, minimum_support=20)
+    weighted, repeated, generator = [], [], np.random.default_rng(0)
+    for examples in (TRAIN, VALID):
+        often = generator.integers(0, 4, len(examples.labels))
+        weighted.append(dataclasses.replace(examples, weights=often.astype(float)))
+        repeated.append(EncodedSet(np.repeat(examples.values[:], often, axis=0), np.repeat(examples.labels, often)))
+    first, second = (
+        finished(Learner(whole(vtrees.grid(3, 3)), train, valid, 3, settings, NUMPY))
+        for train, valid in (weighted, repeated)
+    )
+    assert [set(splits) for splits in first.history] == [set(splits) for splits in second.history]
+    assert first.round == 2
+    assert (first.best.round, first.best.l2) == (second.best.round, second.best.l2)
+    assert dataclasses.astuple(first.best.valid) == pytest.approx(dataclasses.astuple(second.best.valid), abs=1e-7)
+    assert first.best.train_accuracy == pytest.approx(second.best.train_accuracy)
+    np.testing.assert_allclose(first.best.parameters.flat(), second.best.parameters.flat(), atol=1e-5)
+
+
+@pytest.mark.parametrize("missing", [0, 1])
+def test_both_sets_share_one_budget(missing: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What holds the features of both to the byte keeps both; a byte less would hold either, and keeps neither."""
+    n_features = initial_part(IdentityView(9), vtrees.grid(3, 3)).n_features
+    n_bytes = 2 * n_features * (len(TRAIN.labels) + len(VALID.labels))  # fixed16
+    monkeypatch.setattr(NumpyBackend, "memory_budget", lambda self: n_bytes - missing)
+    fresh = learner(dataclasses.replace(SETTINGS, precision="fixed16"))
+    assert [o.features.is_in_memory for o in (fresh._train, fresh._valid)] == [not missing, not missing]
+
+
 def test_validation_that_stops_improving_ends_growth() -> None:
     patient = learner(dataclasses.replace(SETTINGS, rounds=30, patience=2, growth=1.0))
     reports = list(patient.grow())
@@ -171,12 +208,17 @@ def test_validation_that_stops_improving_ends_growth() -> None:
     assert not any(report.improved for report in reports[-2:])
 
 
-def test_final_path_never_lowers_the_validated_quality() -> None:
-    fresh = learner()
-    grown = [report.valid.rank("accuracy") for report in fresh.grow()]
-    finished(fresh)
-    assert fresh.state is not None
-    assert fresh.state.best.valid.rank("accuracy") >= max(grown)
+def test_the_model_is_the_best_that_was_ever_validated() -> None:
+    """Measured anew on what `best` gives: no later round, and no penalty of the path, has taken its place."""
+    settings = dataclasses.replace(SETTINGS, metric="log-loss", l2_path=(1.0, 1e-3, 1e-9), precision="float64")
+    fresh = learner(settings)
+    grown, path = [[-report.valid.log_loss for report in phase()] for phase in (fresh.grow, fresh.refine)]
+    parts, best = fresh.best()
+    logits = Objective(FeatureStore(parts, VALID.values, NUMPY, precision="float64"), VALID.labels, 3).logits(best)
+    p = expit(logits) / expit(logits).sum(axis=1, keepdims=True)
+    assert -log_loss(VALID.labels, p) == pytest.approx(max(*grown, *path), abs=1e-12)
+    assert min(path[0], path[-1]) < max(*grown, *path) - 0.01
+    assert grown[-1] < max(*grown, *path) - 1e-4
 
 
 def test_planted_rule_is_learned() -> None:
@@ -253,7 +295,7 @@ def test_digits_reach_98_percent_of_the_test_set_over_five_seeds() -> None:
 def test_data_on_disk_are_streamed(tmp_path: Path) -> None:
     # features are not kept, examples are read from a memory-mapped file chunk by chunk: the same model as from memory
     settings = dataclasses.replace(SETTINGS, solver="minibatch", memory_budget=0, rounds=2)
-    np.save(tmp_path / "values.npy", TRAIN.values)
+    np.save(tmp_path / "values.npy", TRAIN.values[:])
     on_disk = EncodedSet(np.load(tmp_path / "values.npy", mmap_mode="r"), TRAIN.labels)
     streamed = Learner(whole(vtrees.grid(3, 3)), on_disk, VALID, 3, settings, NUMPY)
     assert_same(finished(streamed), finished(learner(settings)))

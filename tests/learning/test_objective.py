@@ -215,5 +215,18 @@ def test_quality_matches_scikit_learn() -> None:
     assert found.accuracy == pytest.approx(accuracy_score(labels, predicted))
     assert found.f1_macro == pytest.approx(f1_score(labels, predicted, average="macro"))
     assert found.log_loss == pytest.approx(log_loss(labels, p))
+    weights = generator.exponential(size=50)
+    weighted = quality(logits, labels, 3, "softmax", weights)
+    assert weighted.accuracy == pytest.approx(accuracy_score(labels, predicted, sample_weight=weights))
+    assert weighted.f1_macro == pytest.approx(f1_score(labels, predicted, average="macro", sample_weight=weights))
+    assert weighted.log_loss == pytest.approx(log_loss(labels, p, sample_weight=weights))
     binary = quality(logits[:, :1], (labels > 1).astype(np.int64), 2, "sigmoid")
     assert binary.log_loss == pytest.approx(log_loss(labels > 1, 1 / (1 + np.exp(-logits[:, 0]))))
+
+
+def test_macro_f1_is_of_the_classes_at_hand() -> None:
+    """As scikit-learn: a class that neither occurs nor is predicted is no class of the mean."""
+    from sklearn.metrics import f1_score
+
+    logits, labels = np.array([[3.0, 0, 0, 0], [0, 3, 0, 0], [3, 0, 0, 0]]), np.array([0, 1, 1])
+    assert quality(logits, labels, 4, "softmax").f1_macro == f1_score(labels, [0, 1, 0], average="macro")

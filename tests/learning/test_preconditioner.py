@@ -36,7 +36,7 @@ def somewhere(objective: Objective, seed: int = 1) -> Parameters:
 def in_full(objective: Objective, at: Parameters, k: int) -> tuple[np.ndarray, np.ndarray]:
     """The Hessian of weight set k by weights and bias, and the matrix of the change of variables."""
     store = objective.features
-    features = np.concatenate(list(store.map(lambda _, chunk: chunk.values().T)))[:, store.rows]
+    features = np.concatenate(list(store.map(lambda _, chunk: chunk.values().T)))[:, store.row_of]
     columns = np.column_stack(
         [objective.parametrisation.adjoint(features, np.ones(len(features))), np.ones(len(features))]
     )

@@ -40,7 +40,7 @@ def by_pair(candidates: Candidates) -> dict[tuple[int, int], float]:
 
 def flows_of(objective: Objective) -> NDArray[np.float64]:
     store = objective.features
-    return np.concatenate(list(store.map(lambda _, chunk: chunk.values()[store.rows])), axis=1)[12:]
+    return np.concatenate(list(store.map(lambda _, chunk: chunk.values()[store.row_of])), axis=1)[12:]
 
 
 @pytest.mark.parametrize("criterion", ["gain", "variance"])

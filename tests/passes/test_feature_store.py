@@ -18,7 +18,7 @@ from lcml.circuits.views import IdentityView, View, WindowView, window_vtree
 from lcml.circuits.vtree import Vtree
 from lcml.errors import DataError
 from lcml.learning.selection import apply_to_parts
-from lcml.passes.feature_map import LEVELS, FeatureMap
+from lcml.passes.feature_map import FIXED16_SCALE, FeatureMap
 from lcml.passes.feature_store import FeatureStore
 
 from ..strict import StrictBackend
@@ -34,7 +34,7 @@ WINDOWS = [
 
 
 def read(store: FeatureStore) -> NDArray[np.floating]:
-    return np.concatenate(list(store.map(lambda _, chunk: chunk.values()[store.rows])), axis=1)
+    return np.concatenate(list(store.map(lambda _, chunk: chunk.values()[store.row_of])), axis=1)
 
 
 def by_hand(part: Part, q: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -85,8 +85,8 @@ def test_grown_features_are_the_flows(backend: Backend, vtree: Vtree, seed: int,
         parts = tuple(part.part for part in after)
         np.testing.assert_allclose(read(kept), by_hand(parts[0], q), atol=1e-12)
         np.testing.assert_allclose(read(recomputed), by_hand(parts[0], q), atol=1e-12)
-    assert kept.is_kept
-    assert not recomputed.is_kept
+    assert kept.is_in_memory
+    assert not recomputed.is_in_memory
 
 
 @pytest.mark.parametrize("precision", ["fixed16", "float32", "float64"])
@@ -107,9 +107,9 @@ def test_parts_grow_side_by_side(backend: Backend, precision: FeaturePrecision) 
         after = apply_to_parts(parts, splits)
         store.grow(after)
         parts = tuple(part.part for part in after)
-    assert store.is_kept
+    assert store.is_in_memory
     expected = np.concatenate([by_hand(part, q) for part in parts])
-    tolerance = {"fixed16": 0.5 / LEVELS + 1e-6, "float32": 1e-6, "float64": 1e-12}[precision]
+    tolerance = {"fixed16": 0.5 / FIXED16_SCALE + 1e-6, "float32": 1e-6, "float64": 1e-12}[precision]
     np.testing.assert_allclose(read(store), expected, rtol=0, atol=tolerance)
 
 
@@ -119,7 +119,7 @@ def test_a_feature_that_rounding_puts_above_one_is_kept_as_one(backend: Backend)
     out = np.zeros((1, 1), dtype=np.uint16)
     feature = FeatureMap(IdentityView(2), circuit, np.array([circuit.n_literals]), backend)  # X0 and X1
     feature.write(np.full((1, 2), 1.0001, dtype=np.float32), out, np.array([0]), fixed=True)
-    assert out.tolist() == [[LEVELS]]
+    assert out.tolist() == [[FIXED16_SCALE]]
 
 
 def test_products_with_kept_features() -> None:
@@ -157,14 +157,14 @@ def test_features_leave_memory_when_they_outgrow_the_budget() -> None:
     part = initial_part(IdentityView(4), vtrees.balanced(4))
     q = examples(4, 3000, seed=0)
     store = FeatureStore([part], q, NUMPY, precision="float64", budget=part.n_features * 3000 * 8)
-    assert store.is_kept
+    assert store.is_in_memory
     element = next(split for split in splits_of(part, 0, 9) if split.element == part.circuit.n_elements - 1)
     once = apply_to_parts([part], [element])
     after = apply_to_parts([once[0].part], splits_of(once[0].part, 1, 9))
     store.grow(once)
     store.grow(after)
     assert after[0].part.n_features > part.n_features
-    assert not store.is_kept
+    assert not store.is_in_memory
     np.testing.assert_allclose(read(store)[:, :5], by_hand(after[0].part, q[:5]), atol=1e-12)
 
 
@@ -184,7 +184,7 @@ def test_growing_takes_no_memory_that_is_never_needed(limit: str) -> None:
         held, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert store.is_kept
+    assert store.is_in_memory
     assert most < 1.2 * after.part.n_features  # without the limit there would be room for a quarter more
     assert after.part.n_features * n_bytes < held < 1.02 * most * n_bytes
     assert peak < 1.3 * held  # an old chunk is given up as soon as it is copied

@@ -10,15 +10,16 @@ from sklearn.svm import SVC
 
 from lcml.data import Examples, load_splits
 from lcml.errors import LcmlError
-from lcml.reproduce import Row, Setup, row_settings, run_baseline
 from lcml.reproduce.apart import fit_apart
 from lcml.reproduce.baselines import QUICK, SETTINGS, fit
+from lcml.reproduce.experiments import Row
+from lcml.reproduce.runner import Setup, row_settings, run_baseline
 from tests.runs.test_training import Recorder
 
 
 def grey(part: Examples) -> Examples:
     """Digits, whose values are 0 to 16, with those of 0 to 240."""
-    return replace(part, features=15 * part.features)
+    return replace(part, features=15 * part.features[:])
 
 
 SPLITS = load_splits("digits", train_fraction=0.3)
@@ -32,7 +33,7 @@ def test_parameters_are_all_weights_and_biases(key: str, layers: tuple[int, ...]
     fitted = fit(key, {**SETTINGS[key], **QUICK[key]}, DIGITS, 0)
     if layers is None:
         assert fitted.n_parameters is None
-        support = SVC(C=8.0, gamma=0.05).fit(DIGITS.train.features / 255, DIGITS.train.labels).support_
+        support = SVC(C=8.0, gamma=0.05).fit(DIGITS.train.features[:] / 255, DIGITS.train.labels).support_
         assert fitted.n_stored == 64 * len(support)
     else:
         weights = sum(map(math.prod, pairwise(layers)))
@@ -56,9 +57,9 @@ def test_a_cap_is_recorded_and_no_noise() -> None:
 
 def test_the_accuracies_are_those_of_scikit_learn_on_the_same_division() -> None:
     fitted = fit("svm", SETTINGS["svm"], DIGITS, 0)
-    direct = SVC(C=8.0, gamma=0.05).fit(DIGITS.train.features / 255, DIGITS.train.labels)
-    assert fitted.valid_accuracy == direct.score(DIGITS.valid.features / 255, DIGITS.valid.labels)
-    assert fitted.test_accuracy == direct.score(DIGITS.test.features / 255, DIGITS.test.labels)
+    direct = SVC(C=8.0, gamma=0.05).fit(DIGITS.train.features[:] / 255, DIGITS.train.labels)
+    assert fitted.valid_accuracy == direct.score(DIGITS.valid.features[:] / 255, DIGITS.valid.labels)
+    assert fitted.test_accuracy == direct.score(DIGITS.test.features[:] / 255, DIGITS.test.labels)
 
 
 def test_the_test_images_change_nothing_but_their_own_accuracy() -> None:

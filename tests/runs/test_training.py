@@ -345,7 +345,7 @@ def test_the_vtree_follows_its_kind() -> None:
     train = EncodedSet(np.random.default_rng(0).random((20, 6)), np.tile([0, 1], 10))
     assert choose_vtree("auto", (2, 3), train).same_as(vtree.grid(2, 3))
     assert choose_vtree("auto", (2, 3), train, offset=(1, 0)).same_as(vtree.grid(2, 3, (1, 0)))
-    assert choose_vtree("auto", None, train).same_as(vtree.from_mutual_information(train.values, train.labels))
+    assert choose_vtree("auto", None, train).same_as(vtree.from_mutual_information(train.values[:], train.labels))
     assert choose_vtree("auto", None, EncodedSet(np.zeros((2, 600)), np.array([0, 1]))).same_as(vtree.balanced(600))
     assert choose_vtree("random", (2, 3), train, seed=4).same_as(vtree.random(6, 4))
     assert choose_vtree("balanced", (2, 3), train).same_as(vtree.balanced(6))

@@ -83,6 +83,25 @@ def test_a_request_in_flight_at_sigterm_is_answered(launch: Callable[..., Runnin
     assert running.process.wait(20) == 0
 
 
+def test_a_second_signal_ends_what_is_in_flight_without_a_traceback(
+    launch: Callable[..., Running], tmp_path: Path
+) -> None:
+    running = launch(write_model(tmp_path / "iris.onnx"), "--drain-seconds", "30", "--body-timeout-seconds", "60")
+    head = b"POST /v2/models/iris/infer HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 9\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", running.port), timeout=30) as client:
+        client.sendall(head)
+        reply = client.makefile("rb")
+        assert b" 100 " in reply.readline()
+        running.signal(signal.SIGTERM)
+        running.wait_for("draining")
+        running.signal(signal.SIGTERM)
+        assert reply.readline() == b"\r\n"
+        assert b" 503 " in reply.readline()
+    assert running.process.wait(20) == 0
+    running.stop()
+    assert [event for event in running.events if "traceback" in event or event["level"] == "error"] == []
+
+
 def test_an_idle_connection_does_not_hold_up_the_end(launch: Callable[..., Running], tmp_path: Path) -> None:
     running = launch(write_model(tmp_path / "iris.onnx"))
     with socket.create_connection(("127.0.0.1", running.port), timeout=30) as client:

@@ -1,6 +1,7 @@
 """Model files: what is read from them, and what is refused."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,37 @@ def test_another_kind_of_model_is_refused(change: Any, message: str, tmp_path: P
         _load(path)
 
 
+def _wide(model: Any) -> None:
+    """Of 2^40 features, of which the graph takes the sum."""
+    model.graph.input[0].type.tensor_type.shape.dim[1].dim_value = 2**40
+    model.graph.node[1].CopyFrom(helper.make_node("Mul", ["total", "b"], ["xW"]))
+    model.graph.node.insert(1, helper.make_node("ReduceSum", ["x", "axis1"], ["total"], keepdims=1))
+
+
+def _deep_classes(model: Any) -> None:
+    helper.set_model_props(model, {"lcml.classes": "[" * 100_000})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (_wide, "expected at most 16777216 features, found 1099511627776"),
+        (_deep_classes, "lcml.classes is not JSON: maximum recursion depth"),
+    ],
+)
+def test_sizes_and_depths_beyond_reason_are_refused(change: Any, message: str, tmp_path: Path) -> None:
+    path = write_model(tmp_path / "iris.onnx")
+    _rewrite(path, change)
+    with pytest.raises(ModelError, match=message):
+        _load(path)
+
+
+def test_what_is_no_regular_file_is_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "iris.onnx")  # reading it would wait for ever
+    with pytest.raises(ModelError, match="not a regular file"):
+        _load(tmp_path / "iris.onnx")
+
+
 def test_an_input_of_another_type_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"features is tensor\(int32\); expected one of FP32, FP64, UINT8"):
         _load(write_model(tmp_path / "iris.onnx", input_type=TensorProto.INT32))
@@ -99,7 +131,9 @@ def test_a_truncated_file_is_refused(cut: int, tmp_path: Path) -> None:
         _load(path)
 
 
-@pytest.mark.parametrize("content", ["{", "[]", "{}", '{"conditions": 3}', json.dumps({"conditions": ["a"]})])
+@pytest.mark.parametrize(
+    "content", ["{", "[]", "[" * 100_000, "{}", '{"conditions": 3}', json.dumps({"conditions": ["a"]})]
+)
 def test_a_sidecar_of_another_export_is_refused(content: str, tmp_path: Path) -> None:
     path = write_model(tmp_path / "iris.onnx", explain=True)
     (tmp_path / "iris.explain.json").write_text(content)

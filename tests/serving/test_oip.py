@@ -303,7 +303,8 @@ def test_a_binary_boolean_is_0_or_1(service: Running) -> None:
         ("gzip", lambda body: gzip.compress(body)[:-1], 400),
         ("gzip", lambda body: gzip.compress(body) + b"x", 400),
         ("deflate", gzip.compress, 400),
-        ("gzip", lambda body: gzip.compress(body + b" " * 10_000_000), 413),
+        ("gzip", lambda body: gzip.compress(body + b" " * 100_000_000), 413),  # a bomb: 97 kB
+        ("deflate", lambda body: zlib.compress(body + b" " * 10_000_000), 413),
     ],
 )
 def test_encodings_of_the_body(service: Running, encoding: str, encode: Callable[[bytes], bytes], status: int) -> None:
@@ -343,6 +344,12 @@ def test_large_answers_are_compressed_where_accepted(service: Running, accepted:
 def test_unknown_paths_and_methods(service: Running, method: str, path: str, status: int) -> None:
     answer = service.call(method, path)
     assert (answer.status, list(answer.json())) == (status, ["error"])
+
+
+def test_a_trailing_slash_leads_to_no_other_host(service: Running) -> None:
+    answer = service.get("/v2/", {"Host": "elsewhere.example"})
+    assert (answer.status, answer.json()["name"]) == (200, "lcml_serving")
+    assert "location" not in answer.headers
 
 
 def test_one_connection_carries_many_requests_good_and_bad(service: Running) -> None:

@@ -1,5 +1,7 @@
 """The OpenAPI description, and requests that schemathesis makes up from it."""
 
+import html.parser
+import re
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +43,48 @@ def test_the_description_is_that_of_the_routes(repository: Path) -> None:
     assert {
         path: {method.upper() for method in item if method != "parameters"} for path, item in described.items()
     } == routes
+
+
+def test_the_page_shows_every_operation_and_asks_nobody(service: Running) -> None:
+    answer = service.get("/docs")
+    assert answer.headers["content-type"].startswith("text/html")
+    assert answer.headers["content-security-policy"].startswith("default-src 'none'")
+    page = _Page()
+    page.feed(answer.body.decode())
+    page.close()
+    described = service.get("/openapi.json").json()
+    assert page.open_elements == []
+    assert page.paths == [
+        path for path, item in described["paths"].items() for method in item if method != "parameters"
+    ]
+    targets = {link.removeprefix("#") for link in page.links} - {"openapi.json"}
+    assert targets <= page.names
+    assert not re.search(rb"//(?!www\.w3\.org)|@import|url\(|<script", answer.body)
+
+
+class _Page(html.parser.HTMLParser):
+    """Links, anchors and the paths of operations in a page; `open_elements` must be empty in the end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open_elements: list[str] = []
+        self.links: list[str] = []
+        self.names: set[str] = set()
+        self.paths: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag != "meta":
+            self.open_elements.append(tag)
+        given = dict(attrs)
+        self.links += [value for key in ("href", "src") if (value := given.get(key))]
+        self.names.add(given.get("id") or "")
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open_elements.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open_elements and self.open_elements[-1] == "code":
+            self.paths.append(data)
 
 
 def test_made_up_requests_get_described_answers(service: Running) -> None:

@@ -98,6 +98,16 @@ def test_polling_takes_a_replaced_file(launch: Callable[..., Running], tmp_path:
     assert _labels(running) == [30] * 3
 
 
+def test_polling_outlives_a_sidecar_that_is_nested_too_deeply(launch: Callable[..., Running], tmp_path: Path) -> None:
+    path = write_model(tmp_path / "iris.onnx", explain=True)
+    running = launch(path, "--poll-seconds", "0.05")
+    (tmp_path / "iris.explain.json").write_text("[" * 100_000)
+    running.wait_for("model not loaded")
+    assert _labels(running) == [10, 30, 20]
+    write_model(path, explain=True, bias=THIRD)
+    running.wait_for("model loaded", count=2)
+
+
 def test_models_cannot_be_sent_to_the_service(launch: Callable[..., Running], tmp_path: Path) -> None:
     running = launch(write_model(tmp_path / "iris.onnx"))
     answer = running.post(LOAD, {"parameters": {"file:1/model.onnx": "AAAA"}})

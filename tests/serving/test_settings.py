@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 import lcml_serving
+import lcml_serving.health
 from lcml_serving.errors import SettingsError
-from lcml_serving.settings import Settings, flag, parse_settings
+from lcml_serving.settings import Settings, flag, parse_settings, without_service_links
 from tests.serving.onnx_models import write_model
 
 
@@ -37,6 +38,60 @@ def test_paths_and_token_file_from_the_environment(model: Path, tmp_path: Path) 
     assert (settings.paths, settings.token) == ((model, tmp_path), "from-file")
 
 
+LINKS = {
+    "LCML_SERVING_SERVICE_HOST": "10.0.0.1",
+    "LCML_SERVING_SERVICE_PORT": "8000",
+    "LCML_SERVING_SERVICE_PORT_HTTP": "8000",
+    "LCML_SERVING_PORT": "tcp://10.0.0.1:8000",
+    "LCML_SERVING_PORT_8000_TCP": "tcp://10.0.0.1:8000",
+    "LCML_SERVING_PORT_8000_TCP_PROTO": "tcp",
+    "LCML_SERVING_PORT_8000_TCP_PORT": "8000",
+    "LCML_SERVING_PORT_8000_TCP_ADDR": "10.0.0.1",
+    "LCML_SERVING_CANARY_SERVICE_HOST": "10.0.0.2",
+    "LCML_SERVING_CANARY_PORT": "udp://10.0.0.2:53",
+    "LCML_SERVING_CANARY_PORT_53_UDP_ADDR": "10.0.0.2",
+}
+"""What Kubernetes puts into every pod beside Services named lcml-serving and lcml-serving-canary."""
+
+
+def test_service_links_are_no_settings(model: Path) -> None:
+    assert parse_settings([str(model)], LINKS) == parse_settings([str(model)], {})
+    assert without_service_links({**LINKS, "LCML_SERVING_MAX_ROWS": "7"}) == {"LCML_SERVING_MAX_ROWS": "7"}
+    for key, value in (
+        ("LCML_SERVING_PORTS", "1"),
+        ("LCML_SERVING_CANARY_PORT", "8000"),
+        ("LCML_SERVING_PORT_TCP", "x"),
+        ("LCML_SERVING_PORT_80_FTP", "x"),
+        ("LCML_SERVING_SERVICE", "x"),
+    ):
+        with pytest.raises(SettingsError, match=f"unknown variable {key}"):
+            parse_settings([str(model)], {**LINKS, key: value})
+
+
+@pytest.mark.parametrize(("given", "port"), [(None, 8000), ("tcp://10.0.0.1:80", 8000), ("", 8000), ("9000", 9000)])
+def test_the_health_check_asks_the_port_of_the_settings(
+    given: str | None, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    class Connection:
+        def __init__(self, host: str, port: int, timeout: float) -> None:
+            asked.append(port)
+
+        def request(self, method: str, path: str) -> None:
+            raise OSError
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr("http.client.HTTPConnection", Connection)
+    monkeypatch.delenv("LCML_SERVING_PORT", raising=False)
+    if given is not None:
+        monkeypatch.setenv("LCML_SERVING_PORT", given)
+    assert lcml_serving.health.main() == 1
+    assert asked == [port]
+
+
 @pytest.mark.parametrize(
     ("arguments", "environ", "message"),
     [
@@ -56,6 +111,9 @@ def test_paths_and_token_file_from_the_environment(model: Path, tmp_path: Path) 
         (["MODEL"], {"LCML_SERVING_TOKEN": ""}, "LCML_SERVING_TOKEN: the token is empty"),
         (["MODEL", "--token-file", "MODEL"], {"LCML_SERVING_TOKEN": "a"}, "both set; keep one"),
         (["MODEL", "--token-file", "/nowhere/token"], {}, "--token-file /nowhere/token cannot be read"),
+        (["MODEL", "--port", "9" * 5000], {}, r"expected an integer from 0 to 65535, found '9{56}\.\.\.$"),
+        (["/" + "x" * 5000], {}, "x{299} does not exist; expected a FILE.onnx"),
+        (["/dev/null"], {}, "/dev/null does not exist|expected a FILE.onnx"),
         ([], {}, "nothing to serve"),
         (["/nowhere/model.onnx"], {}, "/nowhere/model.onnx does not exist"),
         (["DIRECTORY", "--name", "iris"], {}, "--name names one model file"),

@@ -52,6 +52,14 @@ def rows(database: Path, query: str, *values: object) -> list[tuple[object, ...]
         connection.close()
 
 
+def change(database: Path, statement: str, *values: object) -> None:
+    """Change the database past MLflow."""
+    connection = sqlite3.connect(database)
+    connection.execute(statement, values)
+    connection.commit()
+    connection.close()
+
+
 def status(database: Path, run_id: str | None) -> object:
     return rows(database, "select status from runs where run_uuid = ?", run_id)[0][0]
 

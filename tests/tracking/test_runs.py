@@ -1,12 +1,14 @@
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from lcml.errors import TrackingError
 from lcml.tracking import MlflowTracker, RunSummary, close_stale_runs, download_artifact, find_run, list_runs, ui_hint
-from tests.tracking.stores import DATA, PROCESS, address, free_port, record, rows, until
+from lcml.tracking.processes import SILENT_SECONDS
+from tests.tracking.stores import DATA, PROCESS, address, change, free_port, record, rows, until
 
 
 def test_runs_are_listed_newest_first(database: Path) -> None:
@@ -75,6 +77,39 @@ def test_only_runs_whose_process_died_here_are_stale(database: Path) -> None:
     assert after == {"apart": "KILLED", "alive": "RUNNING", "elsewhere": "RUNNING"}
     for tracker in (alive, elsewhere):
         tracker.finish("FINISHED")
+
+
+def test_a_process_number_that_lives_again_and_a_run_that_fell_silent_are_stale(database: Path) -> None:
+    long_ago = int(1000 * (time.time() - SILENT_SECONDS - 1))
+    tags: dict[str, dict[str, str]] = {
+        "again": {"lcml.birth": "1"},
+        "alive but slow": {},
+        "container": {"lcml.host": "another"},
+        "lately": {"lcml.host": "another"},
+        "old": {"lcml.host": "another"},
+    }
+    for name, more in tags.items():
+        tracker = MlflowTracker(address(database))
+        tracker.start(name, {}, more, DATA)
+        tracker.finish("FINISHED")
+        run_id = tracker.run_id
+        change(database, "update runs set status = 'RUNNING' where run_uuid = ?", run_id)
+        if name in ("alive but slow", "container"):
+            change(
+                database, f"update tags set value = {long_ago} where key = 'lcml.heartbeat' and run_uuid = ?", run_id
+            )
+        if name == "old":
+            change(database, "delete from tags where key = 'lcml.heartbeat' and run_uuid = ?", run_id)
+    assert {run.name for run in close_stale_runs(address(database))} == {"again", "container"}
+    assert {run.name for run in close_stale_runs(address(database), everything=True)} == {"old"}
+
+
+def test_a_run_of_another_millennium_is_listed(database: Path) -> None:
+    tracker = MlflowTracker(address(database))
+    record(tracker)
+    change(database, "update runs set start_time = 999999999999999 where run_uuid = ?", tracker.run_id)
+    (run,) = list_runs(address(database))
+    assert run.started.year == 9999
 
 
 def test_where_to_look(database: Path) -> None:

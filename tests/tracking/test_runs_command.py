@@ -109,6 +109,8 @@ def test_stale_runs_are_closed(database: Path) -> None:
     assert status(database, run_id) == "KILLED"
     result = CliRunner().invoke(app, ["runs", "--tracking-uri", address(database), "--close-stale"])
     assert result.stdout == "no run is stale\n"
+    result = CliRunner().invoke(app, ["runs", "--all"])
+    assert (result.exit_code, "--close-stale" in result.stderr) == (2, True)
 
 
 def test_a_spool_is_replayed(database: Path, tmp_path: Path) -> None:

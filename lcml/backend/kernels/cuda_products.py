@@ -37,7 +37,7 @@ extern "C" __global__ void lcml_products(
     const Real* __restrict__ x, Index n_examples, int n_cells, int n_variables, const int* __restrict__ index,
     const int* __restrict__ cell_start, int n_gates, int n_slots, int n_wanted, const int* __restrict__ wire_start,
     const int* __restrict__ wires, const int* __restrict__ slot_start, const int* __restrict__ factor_start,
-    const int* __restrict__ factors, const int* __restrict__ wanted, const int* __restrict__ rows, int root, int levels,
+    const int* __restrict__ factors, const int* __restrict__ wanted, const int* __restrict__ rows, int root, int scale,
     Real* scratch, Out* __restrict__ out) {
     const Index n_lanes = (Index)gridDim.x * blockDim.x, lane = (Index)blockIdx.x * blockDim.x + threadIdx.x;
     const Index n_threads = n_lanes * gridDim.y;
@@ -68,7 +68,7 @@ extern "C" __global__ void lcml_products(
                     } else {
                         value *= share;
                         if (root) value = sqrt(value);
-                        if (levels > 1) value = (value < 1 ? value : 1) * levels + (Real)0.5;
+                        if (scale > 1) value = (value < 1 ? value : 1) * scale + (Real)0.5;
                         out[rows[(Index)cell * n_wanted + w] * n_examples + i] = (Out)value;
                     }
                 }
@@ -104,25 +104,23 @@ def grid(
 
 def product_features(
     xp: Any,
-    view: tuple[Array, Array],
+    view: tuple[Array, Array, bool],
     program: tuple[Array, ...],
     examples: Array,
     rows: Array,
-    root: bool,
-    levels: int,
+    scale: int,
     out: Array,
     most: int = _SCRATCH,
 ) -> None:
-    """Write the features of `examples` (n_examples, n_inputs) to out[rows], see lcml.passes.feature_store.FeatureMap.
+    """As `lcml.backend.kernels.products.product_features`; program: the arrays from wire_start to wanted.
 
-    view: index and cell_start; program: the fields of a `lcml.passes.products.ProductProgram` in order; with rows,
-    arrays of int32. All arrays are cupy's (module `xp`) and C-contiguous but for the examples; most: bytes of scratch.
+    All arrays are cupy's (module `xp`) and C-contiguous but for the examples; most: bytes of scratch.
     """
     assert out.flags.c_contiguous
     n_examples, n_inputs = examples.shape
     if not n_examples:
         return
-    (index, cell_start), slot_start, factor_start, wanted = view, program[2], program[3], program[5]
+    (index, cell_start, root), (_, _, slot_start, factor_start, _, wanted) = view, program
     (n_positions, n_variables), n_cells = index.shape, len(cell_start) - 1
     n_gates, n_slots, n_wanted = len(slot_start) - 1, len(factor_start) - 1, len(wanted)
     x = xp.zeros((n_inputs + 1, n_examples), dtype=examples.dtype)
@@ -130,7 +128,7 @@ def product_features(
     cut = grid(n_examples, n_positions, n_cells, n_slots, n_wanted, x.dtype.itemsize, most)
     scratch = xp.empty(cut.scratch_shape, dtype=x.dtype)
     sizes = map(np.int32, (n_cells, n_variables))
-    counts, pooling = map(np.int32, (n_gates, n_slots, n_wanted)), map(np.int32, (root, levels))
+    counts, pooling = map(np.int32, (n_gates, n_slots, n_wanted)), map(np.int32, (root, scale))
     arguments = (x, np.int64(n_examples), *sizes, index, cell_start, *counts, *program, rows, *pooling, scratch, out)
     _kernel(xp, x.dtype.name, out.dtype.name)((cut.n_blocks, cut.n_cells), (_BLOCK,), arguments)
 

@@ -20,6 +20,7 @@ def product_features(
     examples: NDArray[Any],
     index: NDArray[np.int32],
     cell_start: NDArray[np.int32],
+    root: bool,
     wire_start: NDArray[np.int32],
     wires: NDArray[np.int32],
     slot_start: NDArray[np.int32],
@@ -27,22 +28,22 @@ def product_features(
     factors: NDArray[np.int32],
     wanted: NDArray[np.int32],
     rows: NDArray[np.int32],
-    root: bool,
-    levels: float,
+    scale: float,
     out: NDArray[Any],
 ) -> None:
-    """Write the features of `examples` (n_examples, n_inputs) to out[rows], see lcml.passes.feature_store.FeatureMap.
+    """Write the features of `examples` (n_examples, n_inputs) to out[rows], see lcml.passes.feature_map.FeatureMap.
 
-    index (n_positions, n_variables), cell_start (n_cells + 1,): of the view. The gates stand from the root down; gate g
-    sums the slots wires[wire_start[g]:wire_start[g+1]] (none: 1) and feeds the slots slot_start[g]:slot_start[g+1];
-    a slot multiplies its gate's flow by the literals factors[factor_start[s]:factor_start[s+1]]. wanted (n_wanted,):
-    slots, or -1 - literal; rows (n_cells * n_wanted,): where in out. out holds value * levels, rounded if levels > 1.
+    index (n_positions, n_variables), cell_start (n_cells + 1,), root: of the view. From wire_start to wanted, a
+    lcml.passes.products.ProductProgram: gates stand from the root down; gate g sums the slots
+    wires[wire_start[g]:wire_start[g+1]] (none: 1) and feeds the slots slot_start[g]:slot_start[g+1]; a slot multiplies
+    its gate's flow by the literals factors[factor_start[s]:factor_start[s+1]]. wanted (n_wanted,): slots, or
+    -1 - literal. rows (n_cells * n_wanted,): where in out, which holds feature * scale, rounded if scale > 1.
     """
     n_examples, n_inputs = examples.shape
     n_variables = index.shape[1]
     n_gates, n_wanted = len(slot_start) - 1, len(wanted)
     one = examples.dtype.type(1)
-    half, most = (0.5, levels) if levels > 1 else (0.0, np.inf)  # rounding can put a sum of flows above 1
+    half, most = (0.5, scale) if scale > 1 else (0.0, np.inf)  # rounding can put a sum of flows above 1
     literal = np.zeros((2 * n_inputs + 2, _LANES), examples.dtype)  # inputs, a row of zeros, and their complements
     flow = np.empty((slot_start[-1], _LANES), examples.dtype)
     gate = np.empty(_LANES, examples.dtype)
@@ -108,7 +109,7 @@ def product_features(
                     for lane in range(_LANES):
                         total[w, lane] *= share
                 for lane in range(n_lanes):
-                    out[row, first + lane] = min(total[w, lane] * levels + half, most)
+                    out[row, first + lane] = min(total[w, lane] * scale + half, most)
 
 
 @njit(nogil=True, inline="always")

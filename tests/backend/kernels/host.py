@@ -6,7 +6,6 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import pytest
@@ -93,8 +92,7 @@ class Module:
 def host_backend(directory: Path) -> Any:
     """CupyBackend on a HostCupy."""
     backend: Any = object.__new__(CupyBackend)
-    backend.xp, backend._packed = _CupyArrayApi(HostCupy(directory)), WeakKeyDictionary()
-    backend.device = "host"
+    backend.xp, backend.device = _CupyArrayApi(HostCupy(directory)), "host"
     backend._widen = lambda values, scale: values.astype(np.float32) * np.float32(scale)
     return backend
 

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from lcml.backend.kernels import cuda
 from lcml.circuits.circuit import Circuit
+from lcml.passes.plan import compile_plan
 
 from ...worlds import examples
 from .circuits import CIRCUITS, reference, xor_circuit
@@ -99,12 +100,13 @@ def test_backend(xp: Any, backend: Any, name: str) -> None:
     q = examples(circuit.n_variables, 20, seed=5) * 0.98 + 0.01
     expected = reference(circuit, q)
     weights = np.random.default_rng(0).normal(size=(2, len(expected)))
-    flows, contradiction = backend.flows(circuit, device(xp, q))
-    sums, _ = backend.weighted_flows(circuit, device(xp, q), device(xp, weights))
+    compiled = compile_plan(circuit, backend).structure
+    flows, contradiction = backend.flows(compiled, device(xp, q))
+    sums, _ = backend.weighted_flows(compiled, device(xp, q), device(xp, weights))
     assert contradiction == -1
     np.testing.assert_allclose(host(xp, flows), expected, atol=1e-12)
     np.testing.assert_allclose(host(xp, sums), weights @ expected, atol=1e-10)
     if name == "xor":
         q[[3, 7], 2] = 0
-        assert backend.flows(circuit, device(xp, q))[1] == 3
-        assert backend.weighted_flows(circuit, device(xp, q), device(xp, weights))[1] == 3
+        assert backend.flows(compiled, device(xp, q))[1] == 3
+        assert backend.weighted_flows(compiled, device(xp, q), device(xp, weights))[1] == 3

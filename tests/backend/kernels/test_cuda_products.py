@@ -13,14 +13,14 @@ from lcml.circuits import vtree as vtrees
 from lcml.circuits.circuit import Circuit, initial_circuit
 from lcml.circuits.parts import initial_part
 from lcml.circuits.splits import Split
-from lcml.circuits.views import EveryPosition, IdentityView, View, WindowView, window_vtree
+from lcml.circuits.views import IdentityView, View, WindowView, window_vtree
 from lcml.circuits.vtree import Vtree
 from lcml.learning.learner import Learner
 from lcml.learning.pairs import free_pairs
 from lcml.learning.selection import apply_to_parts
 from lcml.learning.settings import LearnSettings
 from lcml.learning.state import EncodedSet
-from lcml.passes.feature_map import LEVELS, FeatureMap
+from lcml.passes.feature_map import FIXED16_SCALE, FeatureMap
 from lcml.passes.feature_store import FeatureStore
 from lcml.passes.products import compile_products
 
@@ -29,7 +29,7 @@ from .host import HOST_AND_CARD, both_backends
 
 NUMPY = NumpyBackend()
 
-VIEWS: dict[str, tuple[View | EveryPosition, Circuit]] = {
+VIEWS: dict[str, tuple[View, Circuit]] = {
     "one variable": (IdentityView(1), initial_circuit(vtrees.balanced(1))),
     "whole": (IdentityView(20), grown(vtrees.grid(4, 5), seed=4, rounds=8, per_round=9, depth=1)),
     "shared": (IdentityView(9), grown(vtrees.balanced(9), seed=1, rounds=6, per_round=9)),
@@ -37,10 +37,10 @@ VIEWS: dict[str, tuple[View | EveryPosition, Circuit]] = {
 for name, view in {
     "cells": WindowView((1, 5, 6), (2, 3), grid=(2, 3)),
     "padding": WindowView((2, 4, 4), (2, 2), stride=(1, 2), padding=(1, 1), grid=(1, 2), root=True),
+    "a cell each": WindowView((2, 4, 4), (2, 2), stride=(1, 2), padding=(1, 1), grid=(5, 3)),
     "channels": WindowView((3, 1, 6), (1, 4), channels=(2, 0), root=True),
 }.items():
     VIEWS[name] = view, grown(window_vtree(view), seed=3, rounds=4, per_round=5)
-VIEWS["every position"] = EveryPosition(VIEWS["padding"][0]), VIEWS["padding"][1]  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module", params=HOST_AND_CARD)
@@ -67,14 +67,12 @@ def test_features(backend: Any, name: str, n_examples: int, most: int) -> None:
     expected = FeatureMap(view, circuit, wanted, NUMPY, pairs).values(q)
     rows = np.random.default_rng(1).permutation(len(expected) + 3)[: len(expected)].astype(np.int32)
     found = backend.asarray(np.full((len(expected) + 3, n_examples), 7.0))
-    fields = (program.wire_start, program.wires, program.slot_start, program.factor_start, program.factors)
     cuda_products.product_features(
         backend.xp,
-        (backend.asarray(view.index), backend.asarray(view.cell_start)),
-        tuple(map(backend.asarray, (*fields, program.wanted))),
+        (backend.asarray(view.index), backend.asarray(view.cell_start), view.root),
+        tuple(map(backend.asarray, program)),
         backend.asarray(q),
         backend.asarray(rows),
-        view.root,
         1,
         found,
         most,
@@ -104,8 +102,8 @@ def test_fixed16_by_hand(backend: Any) -> None:
     features = FeatureMap(view, initial_circuit(vtrees.balanced(1)), np.array([0, 1]), backend)
     found = backend.xp.zeros((2, 3), dtype=np.uint16)
     features.write(backend.asarray(np.array([[0, 0], [1, 1], [0.5, 0]], np.float32)), found, np.arange(2), fixed=True)
-    half, rest = round(LEVELS * 0.25**0.5), round(LEVELS * 0.75**0.5)
-    assert backend.to_host(found).tolist() == [[0, LEVELS, half], [LEVELS, 0, rest]]
+    half, rest = round(FIXED16_SCALE * 0.25**0.5), round(FIXED16_SCALE * 0.75**0.5)
+    assert backend.to_host(found).tolist() == [[0, FIXED16_SCALE, half], [FIXED16_SCALE, 0, rest]]
 
 
 def test_grid() -> None:
@@ -138,9 +136,9 @@ def test_kept_features_grow(backend: Any, precision: FeaturePrecision) -> None:
         np.concatenate([store.backend.to_host(values) for values in store.map(lambda _, chunk: chunk.values())], axis=1)
         for store in stores
     )
-    assert stores[0].is_kept
-    tolerance = {"fixed16": 1.1 / LEVELS, "float32": 1e-6, "float64": 1e-12}[precision]
-    np.testing.assert_allclose(found[stores[0].rows], expected[stores[1].rows], atol=tolerance)
+    assert stores[0].is_in_memory
+    tolerance = {"fixed16": 1.1 / FIXED16_SCALE, "float32": 1e-6, "float64": 1e-12}[precision]
+    np.testing.assert_allclose(found[stores[0].row_of], expected[stores[1].row_of], atol=tolerance)
 
 
 def test_learns_what_numpy_learns(backend: Any) -> None:

@@ -1,0 +1,57 @@
+"""Loss, its derivatives and probabilities of every head against scipy and finite differences, also at the extremes."""
+
+import array_api_strict
+import numpy as np
+import pytest
+from scipy.special import expit, log_expit, log_softmax, softmax
+
+from lcml.model.head import HEADS, Link
+
+LINKS: list[Link] = ["sigmoid", "softmax"]
+LOGITS = np.random.default_rng(0).normal(scale=3, size=(4, 30))
+TARGETS = np.eye(4)[:, np.random.default_rng(1).integers(0, 4, 30)]
+
+
+@pytest.mark.parametrize("xp", [np, array_api_strict])
+def test_losses_by_their_formulas(xp: object) -> None:
+    logits, targets = (xp.asarray(array) for array in (LOGITS, TARGETS))  # type: ignore[attr-defined]
+    signs = 2 * TARGETS - 1
+    found = {link: np.asarray(head.loss(xp, logits, targets)) for link, head in HEADS.items()}
+    np.testing.assert_allclose(found["sigmoid"], -log_expit(signs * LOGITS), atol=1e-12)
+    np.testing.assert_allclose(found["softmax"], -(TARGETS * log_softmax(LOGITS, axis=0)).sum(axis=0)[None], atol=1e-12)
+
+
+@pytest.mark.parametrize("link", LINKS)
+def test_derivatives_are_those_of_the_loss(link: Link) -> None:
+    head, step = HEADS[link], 1e-4
+    for k in range(4):
+        shift = step * np.eye(4)[:, [k]]
+        below, here, above = (head.loss(np, LOGITS + s * shift, TARGETS).sum(axis=0) for s in (-1, 0, 1))
+        slope, bend = (above - below) / (2 * step), (above - 2 * here + below) / step**2
+        np.testing.assert_allclose(head.residual(np, LOGITS, TARGETS)[k], slope, atol=1e-6)
+        np.testing.assert_allclose(head.curvature(np, LOGITS)[k], bend, atol=1e-5)
+
+
+def test_probabilities() -> None:
+    sigmoid, softmax_head = HEADS["sigmoid"], HEADS["softmax"]
+    np.testing.assert_allclose(softmax_head.probabilities(LOGITS.T), softmax(LOGITS.T, axis=1), atol=1e-15)
+    ones = expit(LOGITS.T)
+    np.testing.assert_allclose(sigmoid.probabilities(LOGITS.T), ones / ones.sum(axis=1, keepdims=True), atol=1e-15)
+    np.testing.assert_allclose(sigmoid.probabilities(LOGITS.T[:, :1])[:, 1], ones[:, 0], atol=1e-15)
+
+
+def test_large_logits_lose_nothing() -> None:
+    far = np.array([[-800.0, -700.0]])
+    np.testing.assert_allclose(HEADS["sigmoid"].probabilities(far), [[np.exp(-100), 1]])
+    np.testing.assert_allclose(HEADS["softmax"].probabilities(-far), [[1, np.exp(-100)]])
+    np.testing.assert_allclose(HEADS["sigmoid"].probabilities(far[:, :1]), [[1, 0]])
+    first = np.array([[1.0], [0.0]])
+    np.testing.assert_allclose(HEADS["sigmoid"].loss(np, far.T, first), [[800], [0]], atol=1e-12)
+    np.testing.assert_allclose(HEADS["softmax"].loss(np, far.T, first), [[100]], atol=1e-12)
+
+
+def test_sets_losses_and_codes() -> None:
+    assert [HEADS[link].n_sets(n) for link in LINKS for n in (2, 3)] == [1, 3, 2, 3]
+    assert [HEADS[link].n_losses(3) for link in LINKS] == [3, 1]
+    assert HEADS["sigmoid"].class_codes(1).tolist() == [1]
+    assert HEADS["softmax"].class_codes(3).tolist() == [0, 1, 2]

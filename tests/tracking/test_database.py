@@ -1,0 +1,111 @@
+"""The making of a database: killed at any moment, out of room, or left half made by another program."""
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from lcml.errors import TrackingError
+from lcml.tracking import MlflowTracker, list_runs
+from tests.tracking.stores import DATA, address, change, losses, record, rows
+
+KILLS = int(os.environ.get("LCML_KILLS", "3"))
+"""How often the making is killed: LCML_KILLS=50 pytest tests/tracking/test_database.py for a long look."""
+
+MAKE = """
+import sys
+from lcml.tracking.database import alone, prepare
+from lcml.tracking.store import import_mlflow
+uri = sys.argv[1]
+prepare(uri)
+import_mlflow(uri)
+print("ready", flush=True)
+with alone(uri):
+    print("made", flush=True)
+"""
+
+FULL = f"""
+import resource, signal, sys
+from lcml.tracking import DatasetRecord, MlflowTracker
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))
+tracker = MlflowTracker(sys.argv[1], notify=print)
+tracker.start("run", {{}}, {{}}, {DATA!r})
+for step in range(5000):
+    tracker.metrics({{"loss": 0.5}}, step)
+tracker.finish("FINISHED")
+"""
+
+
+def test_a_database_is_whole_or_not_there_whenever_its_making_is_killed(tmp_path: Path) -> None:
+    path, generator, seconds = tmp_path / "mlruns" / "mlflow.db", random.Random(0), 0.0
+    versions: list[list[tuple[object, ...]]] = []
+    for number in range(KILLS + 1):
+        command = [sys.executable, "-c", MAKE, address(path)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+            began = time.monotonic()
+            if number == 0:  # how long it takes undisturbed
+                assert process.stdout.readline() == "made\n"
+                seconds = time.monotonic() - began
+            else:
+                time.sleep(generator.uniform(0, seconds))
+                process.send_signal(signal.SIGKILL)
+        versions.append(rows(path, "select version_num from alembic_version") if path.exists() else versions[0])
+        path.unlink(missing_ok=True)
+    assert versions == [versions[0]] * (KILLS + 1)
+    tracker = MlflowTracker(address(path))
+    record(tracker)
+    assert len(losses(path, tracker.run_id)) == 3
+    assert sorted(file.name for file in path.parent.glob("*mlflow.db*")) == [".mlflow.db.lock", "mlflow.db"]
+
+
+@pytest.mark.parametrize("size", [100_000, 800_000])
+def test_a_disk_without_room_for_the_database_is_told_in_a_sentence(tmp_path: Path, size: int) -> None:
+    path = tmp_path / "mlflow.db"
+    process = subprocess.run([sys.executable, "-c", FULL, address(path), str(size)], capture_output=True, text=True)
+    assert (process.returncode, process.stderr) == (0, "")
+    assert process.stdout.startswith(f"cannot record this run at {address(path)} (")
+    assert not list(tmp_path.glob(".mlflow.db.new*"))
+    assert not path.exists()
+
+
+def test_a_full_disk_in_the_middle_of_a_run_is_told_in_a_sentence(database: Path) -> None:
+    command = [sys.executable, "-c", FULL, address(database), str(database.stat().st_size)]
+    process = subprocess.run(command, capture_output=True, text=True)
+    assert (process.returncode, process.stderr) == (0, "")
+    assert process.stdout.startswith("cannot record this run")
+
+
+def test_a_half_made_database_is_known(tmp_path: Path, empty_database: Path) -> None:
+    path = tmp_path / "mlflow.db"
+    uri = address(path)
+    change(path, "create table experiments (experiment_id integer)")
+    for attempt in (lambda: MlflowTracker(uri).start("run", {}, {}, DATA), lambda: list_runs(uri)):
+        with pytest.raises(TrackingError, match=r"mlflow\.db holds no run and is half made: .* delete it and go on"):
+            attempt()
+    shutil.copy(empty_database, path)
+    change(path, "update alembic_version set version_num = 'abc'")
+    with pytest.raises(TrackingError, match=r"tables are of abc, not .*run `mlflow db upgrade sqlite:///"):
+        list_runs(uri)
+
+
+def test_an_empty_file_becomes_a_database(tmp_path: Path) -> None:
+    path = tmp_path / "mlflow.db"
+    path.touch()
+    record(MlflowTracker(address(path)))
+    assert rows(path, "select status from runs") == [("FINISHED",)]
+
+
+def test_a_file_that_is_no_database_gets_no_lock_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("not a database, but longer than its magic")
+    with pytest.raises(TrackingError, match="is not a sqlite database"):
+        list_runs(address(tmp_path / "notes.txt"))
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
