@@ -13,8 +13,8 @@ from lcml.arrays import IntArray
 Array = Any
 """An array of the backend in use: numpy.ndarray or cupy.ndarray."""
 
-_In = TypeVar("_In")
-_Out = TypeVar("_Out")
+In = TypeVar("In")
+Out = TypeVar("Out")
 
 BackendName = Literal["auto", "numpy", "numba", "cupy"]
 Precision = Literal["float32", "float64"]
@@ -97,7 +97,7 @@ class Backend(ABC):
         """
 
     @abstractmethod
-    def map(self, function: Callable[[_In], _Out], items: Iterable[_In]) -> Iterator[_Out]:
+    def map(self, function: Callable[[In], Out], items: Iterable[In]) -> Iterator[Out]:
         """function(item) of every item, in order; on the CPU several at a time."""
 
     @abstractmethod
