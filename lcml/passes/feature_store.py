@@ -11,6 +11,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from lcml.arrays import even_cuts
 from lcml.backend import Array, Backend, FeaturePrecision, evaluation_precision
 from lcml.circuits.parts import GrownPart, Part
 from lcml.inputs.rows import Matrix
@@ -166,9 +167,7 @@ class FeatureStore:
                     total = [xp.astype(array, xp.float64) for array in arrays]
             return total
 
-        size, longer = divmod(len(chosen), _RUNS)  # as numpy.array_split cuts
-        bounds = [run * size + min(run, longer) for run in range(min(_RUNS, len(chosen)) + 1)]
-        runs = [chosen[first:stop] for first, stop in pairwise(bounds)]
+        runs = [chosen[first:stop] for first, stop in pairwise(even_cuts(len(chosen), _RUNS)) if stop > first]
         totals = list(self.backend.map(add_up, runs))
         return [sum(arrays[1:], start=arrays[0]) for arrays in zip(*totals, strict=True)]
 
