@@ -51,6 +51,8 @@ def atomic_writer(path: str | Path) -> Iterator[BinaryIO]:
     full.
     """
     path = Path(path)
+    if str(path) == "-":
+        raise OutputError("cannot write -: expected the name of a file; give one (./- for a file of that name)")
     if path.exists() and not path.is_file():
         raise OutputError(f"cannot write {path}: expected a regular file or nothing there; choose another place")
     place = Path(os.path.realpath(path))

@@ -1,6 +1,10 @@
 """What tests share."""
 
+import fcntl
 import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -23,3 +27,25 @@ def data_dir() -> Path:
             pytest.fail(reason)
         pytest.skip(reason)
     return Path(directory)
+
+
+@pytest.fixture(autouse=True)
+def _beside_other_workers(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Under pytest-xdist, a test marked `alone` runs while no other worker runs one.
+
+    Who wants in passes a gate, one at a time, so that one who wants to be alone is not kept waiting by the others.
+    """
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID")
+    if run is None:
+        yield
+        return
+    how = fcntl.LOCK_EX if request.node.get_closest_marker("alone") else fcntl.LOCK_SH
+    with ExitStack() as files:
+        gate, room = (
+            files.enter_context((Path(tempfile.gettempdir()) / f"lcml-tests-{run}-{name}").open("w"))
+            for name in ("gate", "room")
+        )
+        fcntl.flock(gate, fcntl.LOCK_EX)
+        fcntl.flock(room, how)
+        fcntl.flock(gate, fcntl.LOCK_UN)
+        yield

@@ -56,3 +56,10 @@ def test_two_writers_of_one_file_do_not_meet(tmp_path: Path) -> None:
 def test_a_directory_is_no_place_for_a_file(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="expected a regular file"):
         write_atomically(tmp_path, b"content")
+
+
+def test_a_dash_is_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(OutputError, match="cannot write -: expected the name of a file"):
+        write_atomically("-", b"content")
+    assert not list(tmp_path.iterdir())

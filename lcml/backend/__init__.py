@@ -29,12 +29,18 @@ def get_backend(name: BackendName = "auto") -> Backend:
 
 
 def why_slow(name: BackendName) -> str | None:
-    """What who asked for this backend should be told, in a line: that `auto` is numpy, and what would be faster."""
-    if name != "auto" or get_backend(name).name != NumpyBackend.name:
+    """What who asked for this backend should be told, in a line: that `auto` is numpy, and what would be faster, or
+    that kernels must be compiled first."""
+    backend = get_backend(name)
+    if backend.name == NumbaBackend.name:
+        from lcml.backend.kernels.compiled import compiling_notice
+
+        return compiling_notice()
+    if name != "auto" or backend.name != NumpyBackend.name:
         return None
     try:
         get_backend("numba")
-    except MissingDependencyError as error:
+    except (MissingDependencyError, SettingsError) as error:
         return f"using the slower numpy backend: {error}"
     return None
 
@@ -48,5 +54,5 @@ def _make(name: str) -> Backend:
         return get_backend("cupy")
     try:
         return get_backend("numba")
-    except MissingDependencyError:
+    except (MissingDependencyError, SettingsError):
         return get_backend("numpy")

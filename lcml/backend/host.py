@@ -1,6 +1,7 @@
 """The CPU: numpy, and numpy with kernels compiled by numba."""
 
 import math
+import os
 import threading
 from typing import Any
 
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from lcml.backend.base import Array, Backend, Places, Program, Structure
 from lcml.backend.machine import available_memory
 from lcml.backend.threads import map_in_order, single_threaded_blas
-from lcml.errors import MissingDependencyError
+from lcml.errors import MissingDependencyError, SettingsError
 
 _CHUNK_EXAMPLES = 512
 _FREE_SHARE = 0.6
@@ -60,6 +61,8 @@ class NumbaBackend(NumpyBackend):
 
     def __init__(self) -> None:
         super().__init__()
+        if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
+            raise SettingsError("backend numba: its compiler is switched off; unset NUMBA_DISABLE_JIT")
         try:
             from lcml.backend.kernels import passes, products
         except ImportError as error:

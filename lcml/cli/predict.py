@@ -43,7 +43,7 @@ def predict(
     loaded = load_model(model)
     examples = read_examples(loaded, data, target=target, data_dir=data_dir, require_labels=False)
     lines = _lines(loaded, loaded.logits(examples.features, device), proba)
-    if output is None:
+    if output in (None, "-"):
         for line in lines:
             typer.echo(line, nl=False)
     else:

@@ -15,8 +15,8 @@ _LEAST = np.finfo(np.float64).tiny
 
 @dataclass(frozen=True)
 class Quality:
-    """accuracy: share of right labels; f1_macro: mean over classes of 2 TP / (2 TP + FP + FN), 0 for a class that
-    neither occurs nor is predicted; log_loss: mean of -log p(true class), natural logarithm. Shares and means are of
+    """accuracy: share of right labels; f1_macro: mean of 2 TP / (2 TP + FP + FN) over the classes that occur or
+    are predicted; log_loss: mean of -log p(true class), natural logarithm. Shares and means are of
     the example weights, where there are any."""
 
     accuracy: float
@@ -46,7 +46,8 @@ def quality(
     """The quality of logits (n_examples, n_sets) for labels (n_examples,), which count as often as weights say."""
     matrix = confusion_matrix(predicted_codes(logits), labels, n_classes, weights)
     true_positive = np.diag(matrix).astype(np.float64)
-    f1 = 2 * true_positive / np.maximum(matrix.sum(axis=0) + matrix.sum(axis=1), _LEAST)
+    of_class = matrix.sum(axis=0) + matrix.sum(axis=1)
+    f1 = 2 * true_positive[of_class > 0] / of_class[of_class > 0]
     p = HEADS[link].probabilities(logits)[np.arange(len(labels)), labels]
     log_loss = float(np.average(-np.log(np.maximum(p, _LEAST)), weights=weights))
     return Quality(float(true_positive.sum() / matrix.sum()), float(f1.mean()), log_loss)

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from typing import Any, final
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -15,8 +15,8 @@ from starlette.routing import Route
 from lcml_serving import __version__
 from lcml_serving.body import respond
 from lcml_serving.docs_page import HEADERS, render_page
-from lcml_serving.edge import MODEL_KEY, Edge, error_response
-from lcml_serving.errors import BadRequestError, RequestError
+from lcml_serving.edge import MODEL_KEY, Edge
+from lcml_serving.errors import BadRequestError
 from lcml_serving.explain import explain_rows, explainable, top_k_of
 from lcml_serving.features import check_finite, parse_json, to_json
 from lcml_serving.metrics import CONTENT_TYPE
@@ -63,14 +63,13 @@ def create_app(service: Service, lifespan: Lifespan | None = None) -> Starlette:
     app = Starlette(
         routes=routes,
         middleware=[Middleware(Edge, service=service)],
-        exception_handlers={RequestError: _answer_request_error, HTTPException: _answer_http_exception},
+        exception_handlers={HTTPException: _answer_http_exception},
         lifespan=lifespan,
     )
     app.router.redirect_slashes = False
     return app
 
 
-@final
 class _Endpoints:
     """One method per endpoint; its name is the endpoint's label in the metrics."""
 
@@ -86,9 +85,8 @@ class _Endpoints:
             arrays = dict(zip(model.predictions, await served.predict.submit(wanted.features), strict=True))
             check_finite(arrays)
             size = sum(arrays[output.name].size for output in wanted.outputs if not output.binary)
-            content, header_length = await self._service.off_loop(
-                size, render_infer, wanted.id, wanted.outputs, model, arrays
-            )
+            rendered = await self._service.off_loop(size, render_infer, wanted.id, wanted.outputs, model, arrays)
+            content, header_length = rendered
             if header_length is None:
                 return await respond(request, content)
             return await respond(request, content, "application/octet-stream", {HEADER_LENGTH: str(header_length)})
@@ -118,10 +116,8 @@ class _Endpoints:
         request.scope[MODEL_KEY] = (model.name, model.version)
         body = await self._service.bodies.read(request)
         with self._service.slot():
-            content_type = request.headers.get("content-type", "")
-            features = await self._service.off_loop(
-                len(body), parse_invocation, body, content_type, model, self._settings.max_rows
-            )
+            given = body, request.headers.get("content-type", ""), model, self._settings.max_rows
+            features = await self._service.off_loop(len(body), parse_invocation, *given)
             arrays = dict(zip(model.predictions, await served.predict.submit(features), strict=True))
             check_finite(arrays)
             size = sum(array.size for array in arrays.values())
@@ -192,11 +188,6 @@ class _Endpoints:
         served = self._repository.get(request.path_params["name"], request.path_params.get("version"))
         request.scope[MODEL_KEY] = (served.model.signature.name, served.model.signature.version)
         return served
-
-
-async def _answer_request_error(_: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestError)
-    return error_response(error)
 
 
 async def _answer_http_exception(request: Request, error: Exception) -> Response:

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,6 @@ Array = NDArray[Any]
 Run = Callable[[Array], Sequence[Array]]
 
 
-@final
 @dataclass(frozen=True)
 class BatchReport:
     """What one run did: examples, seconds in onnxruntime, and seconds that each of its requests had waited."""
@@ -25,7 +24,6 @@ class BatchReport:
     wait_seconds: tuple[float, ...]
 
 
-@final
 @dataclass(frozen=True)
 class _Item:
     features: Array
@@ -33,7 +31,6 @@ class _Item:
     future: asyncio.Future[tuple[Array, ...]]
 
 
-@final
 class Batcher:
     """Collects the rows of concurrent `submit` calls and runs them together, in the order of arrival.
 
@@ -62,7 +59,6 @@ class Batcher:
 
     @property
     def n_waiting(self) -> int:
-        """Requests that wait for a run."""
         return len(self._waiting)
 
     async def submit(self, features: Array) -> tuple[Array, ...]:

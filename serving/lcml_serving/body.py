@@ -3,7 +3,6 @@
 import asyncio
 import zlib
 from collections.abc import Mapping
-from typing import final
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -27,7 +26,6 @@ _DISCARD_FACTOR = 4  # how much of a body that is too large is read, as a multip
 # gets its answer instead of a broken connection
 
 
-@final
 class Bodies:
     """Reads the bodies of requests, with a cap on each, on all that are under way together, and on the time."""
 
@@ -95,11 +93,8 @@ async def respond(
     encoding = _accepted(request.headers.get("accept-encoding", "")) if len(body) >= _COMPRESS_FROM else None
     if encoding is not None:
         headers["content-encoding"] = encoding
-        body = (
-            await asyncio.to_thread(_compress, body, encoding)
-            if len(body) > _COMPRESS_HERE
-            else _compress(body, encoding)
-        )
+        is_large = len(body) > _COMPRESS_HERE
+        body = await asyncio.to_thread(_compress, body, encoding) if is_large else _compress(body, encoding)
     return Response(body, media_type=media_type, headers=headers)
 
 

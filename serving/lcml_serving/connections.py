@@ -4,7 +4,7 @@ import asyncio
 import itertools
 import math
 import resource
-from typing import Any, final
+from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -22,7 +22,6 @@ def connection_limit(wanted: int) -> int:
     return min(wanted, max(files - _RESERVED, math.ceil(files / 2)))
 
 
-@final
 class Idle:
     """The connections on which no request is under way, by when that began."""
 
@@ -64,7 +63,6 @@ class Idle:
             loop.call_later(max(first - end, self._seconds / 10), self._sweep, loop)
 
 
-@final
 class Connection(H11Protocol):
     """uvicorn's connection, known to `Idle` while it has no request under way."""
 
@@ -73,27 +71,24 @@ class Connection(H11Protocol):
         self._idle = idle
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """A new connection is idle until the head of its first request is complete."""
         super().connection_made(transport)
         self._look()
         self._idle.make_room(len(self.connections))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It is no more."""
         super().connection_lost(exc)
         self._idle.remove(self)
 
     def data_received(self, data: bytes) -> None:
-        """Perhaps the end of a head."""
         super().data_received(data)
         self._look()
 
     def on_response_complete(self) -> None:
-        """Idle again, or at the next request that was sent without waiting."""
         super().on_response_complete()
         self._look()
 
     def _look(self) -> None:
+        """Idle until the head of a request is complete, and again after its answer."""
         if self.cycle is None or self.cycle.response_complete:
             self._idle.add(self)
         else:

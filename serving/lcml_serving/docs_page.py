@@ -1,7 +1,7 @@
 """The page at /docs: the operations of the OpenAPI description, readable in a browser that can reach nothing else."""
 
-import html
 import json
+from html import escape
 from typing import Any
 
 HEADERS = {"content-security-policy": "default-src 'none'; style-src 'unsafe-inline'"}
@@ -28,8 +28,8 @@ def render_page(description: dict[str, Any]) -> bytes:
     token = "<p>Every request but the probes needs a bearer token.</p>" if "security" in description else ""
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>{_text(info["title"])}</title><style>{_STYLE}</style></head><body>
-<h1>{_text(info["title"])} {_text(info["version"])}</h1><p>{_text(info["description"])}
+<title>{escape(info["title"])}</title><style>{_STYLE}</style></head><body>
+<h1>{escape(info["title"])} {escape(info["version"])}</h1><p>{escape(info["description"])}
 The same for programs: <a href="openapi.json">openapi.json</a>.</p>{token}
 <h2>Operations</h2>{"".join(operations)}<h2>Schemas</h2>{"".join(schemas)}</body></html>
 """.encode()
@@ -39,9 +39,9 @@ def _operation(path: str, method: str, operation: dict[str, Any]) -> str:
     rows = [("body", ", ".join(_contents(operation["requestBody"]["content"])))] if "requestBody" in operation else []
     for status, answer in operation["responses"].items():
         shown = ", ".join(_contents(answer["content"]))
-        rows.append((status, f"{_text(answer['description'])}: {shown}"))
+        rows.append((status, f"{escape(answer['description'])}: {shown}"))
     table = "".join(f"<tr><td>{name}</td><td>{content}</td></tr>" for name, content in rows)
-    head = f"<b>{method.upper()}</b><code>{_text(path)}</code> {_text(operation['summary'])}"
+    head = f"<b>{method.upper()}</b><code>{escape(path)}</code> {escape(operation['summary'])}"
     return f"<details><summary>{head}</summary><table>{table}</table></details>"
 
 
@@ -50,14 +50,10 @@ def _contents(content: dict[str, Any]) -> list[str]:
     shown = []
     for media_type, value in content.items():
         name = value.get("schema", {}).get("$ref", "").rpartition("/")[2]
-        shown.append(_text(media_type) + (f' <a href="#{_text(name)}">{_text(name)}</a>' if name else ""))
+        shown.append(escape(media_type) + (f' <a href="#{escape(name)}">{escape(name)}</a>' if name else ""))
     return shown
 
 
 def _schema(name: str, schema: dict[str, Any]) -> str:
-    shown = _text(json.dumps(schema, indent=1))
-    return f'<details id="{_text(name)}" open><summary>{_text(name)}</summary><pre>{shown}</pre></details>'
-
-
-def _text(text: str) -> str:
-    return html.escape(text)
+    shown = escape(json.dumps(schema, indent=1))
+    return f'<details id="{escape(name)}" open><summary>{escape(name)}</summary><pre>{shown}</pre></details>'

@@ -6,7 +6,6 @@ import re
 import time
 import uuid
 from functools import lru_cache
-from typing import final
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
@@ -27,7 +26,6 @@ _SERIES = 1_024
 _CLIENT_GONE = 499  # nginx's number for it; nobody receives it
 
 
-@final
 class Edge:
     """ASGI middleware around the routes."""
 
@@ -38,7 +36,6 @@ class Edge:
         self._time = lru_cache(_SERIES)(service.metrics.request_seconds.labels)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

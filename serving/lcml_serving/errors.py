@@ -47,58 +47,40 @@ class RequestError(ServingError):
 
 
 class BadRequestError(RequestError):
-    """Not JSON, not the protocol, or lengths that do not agree."""
-
     status = 400
 
 
 class UnauthorizedError(RequestError):
-    """No bearer token or a wrong one."""
-
     status = 401
     headers: ClassVar[Mapping[str, str]] = {"www-authenticate": "Bearer"}
 
 
 class NotFoundError(RequestError):
-    """A model, version or output that is not served."""
-
     status = 404
 
 
 class RequestTimeoutError(RequestError):
-    """The body did not arrive in time."""
-
     status = 408
     headers: ClassVar[Mapping[str, str]] = {"connection": "close"}
 
 
 class ConflictError(RequestError):
-    """What the repository holds cannot be loaded."""
-
     status = 409
 
 
 class BodyTooLargeError(RequestError):
-    """The body is above the cap, as sent or decompressed."""
-
     status = 413
     headers: ClassVar[Mapping[str, str]] = {"connection": "close"}
 
 
 class UnsupportedMediaTypeError(RequestError):
-    """A content type or content encoding that is not understood."""
-
     status = 415
 
 
 class UnprocessableError(RequestError):
-    """Well-formed, but of the wrong shape, type, value or number of rows."""
-
     status = 422
 
 
 class BusyError(RequestError):
-    """Too many requests at once, or the service is going down."""
-
     status = 503
     headers: ClassVar[Mapping[str, str]] = {"retry-after": "1"}

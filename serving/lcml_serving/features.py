@@ -56,7 +56,8 @@ def to_features(values: Array, model: Signature, max_rows: int) -> Array:
     input cannot hold it exactly; the message names the row and column (from 0) of the first such value.
     """
     if values.ndim != 2 or values.shape[1] != model.n_features:
-        raise UnprocessableError(f"expected shape (rows, {model.n_features}), found {_shape_text(values.shape)}")
+        found = list(values.shape) if values.ndim <= 8 else f"{values.ndim} axes"
+        raise UnprocessableError(f"expected shape (rows, {model.n_features}), found {found}")
     check_rows(len(values), max_rows)
     dtype = model.input.dtype
     with np.errstate(over="ignore", invalid="ignore"):
@@ -83,10 +84,6 @@ def check_finite(outputs: Mapping[str, Array]) -> None:
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             row = np.argwhere(~np.isfinite(array))[0][0]
             raise UnprocessableError(f"row {row}: the model gives no finite {name} for it; it contradicts the circuit")
-
-
-def _shape_text(shape: tuple[int, ...]) -> str:
-    return str(list(shape[:8])) if len(shape) <= 8 else f"{len(shape)} axes"
 
 
 def _refuse_constant(text: str) -> Any:

@@ -5,7 +5,6 @@ import logging
 import sys
 import time
 from datetime import UTC, datetime
-from typing import final
 
 log = logging.getLogger("lcml_serving")
 
@@ -13,12 +12,10 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", 
 _REPEAT_SECONDS = 10.0
 
 
-@final
 class JsonFormatter(logging.Formatter):
     """time, level, logger and message, the record's own `extra` fields, and a traceback where there is one."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line."""
         fields = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -31,7 +28,6 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(fields, default=str)
 
 
-@final
 class Rate(logging.Filter):
     """Lets a line of a library pass once in `_REPEAT_SECONDS`; the next to pass says how many were left out.
 
@@ -43,7 +39,6 @@ class Rate(logging.Filter):
         self._last: dict[tuple[str, str], tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether the line passes."""
         if record.name == log.name:
             return True
         key = record.name, str(record.msg)[:100]

@@ -1,7 +1,7 @@
 """The metrics of one service, on prometheus-client, in a registry of their own."""
 
 from collections.abc import Callable
-from typing import final
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
 
@@ -16,35 +16,23 @@ _MODEL = ("model", "version")
 disable_created_metrics()  # in this text format they would be one more series per counter and histogram
 
 
-@final
 class Metrics:
     """Counters, histograms and gauges; the gauges are set when they are rendered."""
 
     def __init__(self) -> None:
-        self._registry = own = CollectorRegistry()
-        self.requests = Counter(
-            "lcml_requests_total", "Requests answered.", ("endpoint", *_MODEL, "code"), registry=own
-        )
-        self.request_seconds = Histogram(
-            "lcml_request_seconds",
-            "Time from request to answer, body included.",
-            ("endpoint",),
-            buckets=_SECONDS,
-            registry=own,
-        )
-        self.batch_rows = Histogram(
-            "lcml_batch_rows", "Examples in one onnxruntime run.", _MODEL, buckets=_ROWS, registry=own
-        )
-        self.run_seconds = Histogram(
-            "lcml_run_seconds", "Time of one onnxruntime run.", _MODEL, buckets=_SECONDS, registry=own
-        )
-        self.queue_seconds = Histogram(
-            "lcml_queue_seconds", "Time a request waited for its run.", _MODEL, buckets=_SECONDS, registry=own
-        )
-        self.queued = Gauge("lcml_queued_requests", "Requests waiting for a run.", _MODEL, registry=own)
-        self.in_flight = Gauge("lcml_requests_in_flight", "Requests in work.", registry=own)
-        self.reloads = Counter("lcml_model_loads_total", "Model files loaded.", ("model", "result"), registry=own)
-        self.models = Gauge("lcml_model_info", "Models served, always 1.", (*_MODEL, "sha256", "profile"), registry=own)
+        self._registry = CollectorRegistry()
+        counter, gauge = partial(Counter, registry=self._registry), partial(Gauge, registry=self._registry)
+        histogram = partial(Histogram, registry=self._registry, buckets=_SECONDS)
+        self.requests = counter("lcml_requests_total", "Requests answered.", ("endpoint", *_MODEL, "code"))
+        what = "Time from request to answer, body included."
+        self.request_seconds = histogram("lcml_request_seconds", what, ("endpoint",))
+        self.batch_rows = histogram("lcml_batch_rows", "Examples in one onnxruntime run.", _MODEL, buckets=_ROWS)
+        self.run_seconds = histogram("lcml_run_seconds", "Time of one onnxruntime run.", _MODEL)
+        self.queue_seconds = histogram("lcml_queue_seconds", "Time a request waited for its run.", _MODEL)
+        self.queued = gauge("lcml_queued_requests", "Requests waiting for a run.", _MODEL)
+        self.in_flight = gauge("lcml_requests_in_flight", "Requests in work.")
+        self.reloads = counter("lcml_model_loads_total", "Model files loaded.", ("model", "result"))
+        self.models = gauge("lcml_model_info", "Models served, always 1.", (*_MODEL, "sha256", "profile"))
 
     def reporter(self, model: str, version: str) -> Callable[[BatchReport], None]:
         """What counts the runs of one model; the series are found once, which takes longer than counting."""

@@ -13,11 +13,11 @@ metadata_props  lcml.classes (JSON list), lcml.feature_names (JSON list, optiona
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, final
+from typing import Any
 
 import numpy as np
 import onnxruntime
@@ -51,7 +51,6 @@ _ALLOWED: Mapping[str, frozenset[str]] = {
 }
 
 
-@final
 @dataclass(frozen=True)
 class OnnxModel:
     """A loaded model. `run` may be called from several threads at once."""
@@ -80,7 +79,6 @@ class OnnxModel:
 
     @cached_property
     def _can_skip_contributions(self) -> bool:
-        """Whether the model has the optional input that leaves the costly contributions out."""
         return any(node.name == _EXPLAIN for node in self.session.get_overridable_initializers())
 
 
@@ -104,10 +102,9 @@ def _load(path: Path, name: str, version: str, intra_op_threads: int) -> OnnxMod
     if not path.is_file():
         raise ModelError(f"{path} is not a regular file")
     content = path.read_bytes()
+    options = _session_options(intra_op_threads)
     try:
-        session = onnxruntime.InferenceSession(
-            content, _session_options(intra_op_threads), providers=["CPUExecutionProvider"]
-        )
+        session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime has no common base
         raise ModelError(f"{path} is not a model that onnxruntime can load: {_first_line(error)}") from error
     inputs = session.get_inputs()
@@ -138,10 +135,8 @@ def _load(path: Path, name: str, version: str, intra_op_threads: int) -> OnnxMod
 
 def sidecar_path(path: Path) -> Path | None:
     """The file with the conditions of this model's contributions, if it is there."""
-    candidates = [path.with_name(f"{path.stem}.explain.json")]
-    if path.name == "model.onnx":
-        candidates.append(path.with_name("explain.json"))
-    return next((candidate for candidate in candidates if candidate.is_file()), None)
+    names = [f"{path.stem}.explain.json", *(["explain.json"] if path.name == "model.onnx" else ())]
+    return next((path.with_name(name) for name in names if path.with_name(name).is_file()), None)
 
 
 def _session_options(intra_op_threads: int) -> Any:
@@ -155,7 +150,7 @@ def _session_options(intra_op_threads: int) -> Any:
     return options
 
 
-def _spec(path: Path, node: Any, role: Literal["features"] | str) -> TensorSpec:
+def _spec(path: Path, node: Any, role: str) -> TensorSpec:
     datatype, dtype = _TYPES.get(node.type, (node.type, np.dtype(object)))
     if datatype not in _ALLOWED[role]:
         raise ModelError(f"{path}: {node.name} is {node.type}; expected one of {', '.join(sorted(_ALLOWED[role]))}")
@@ -179,10 +174,7 @@ def _try_out(path: Path, session: Any, features: TensorSpec) -> tuple[TensorSpec
                     f"{path}: {spec.name} has shape {array.shape} for {n_rows} rows; "
                     f"expected {n_axes} axes, the first of them the batch"
                 )
-    return tuple(
-        TensorSpec(spec.name, spec.datatype, spec.dtype, (-1, *array.shape[1:]))
-        for spec, array in zip(specs, arrays, strict=True)
-    )
+    return tuple(replace(spec, shape=(-1, *array.shape[1:])) for spec, array in zip(specs, arrays, strict=True))
 
 
 def _width(outputs: Sequence[TensorSpec], name: str) -> int | None:
@@ -209,11 +201,7 @@ def _read_conditions(path: Path, n_contributions: int | None) -> tuple[str, ...]
         conditions = json.loads(sidecar.read_text(encoding="utf-8"))["conditions"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ModelError(f'{sidecar} is not {{"conditions": [...]}}: {error!r}; export the model again') from error
-    if (
-        not isinstance(conditions, list)
-        or len(conditions) != n_contributions
-        or not all(isinstance(condition, str) for condition in conditions)
-    ):
+    if not isinstance(conditions, list) or [type(condition) for condition in conditions] != [str] * n_contributions:
         raise ModelError(
             f"{sidecar}: conditions should be {n_contributions} texts, one per contribution of {path.name}; "
             "the two belong to different exports"

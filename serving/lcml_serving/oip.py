@@ -8,7 +8,7 @@ import json
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,6 @@ DATATYPES: Mapping[str, tuple[np.dtype[Any], str]] = {
 }
 
 
-@final
 @dataclass(frozen=True)
 class OutputRequest:
     """An output that the client wants, and whether as a binary tensor."""
@@ -39,7 +38,6 @@ class OutputRequest:
     binary: bool
 
 
-@final
 @dataclass(frozen=True)
 class InferRequest:
     """A checked request: features in the dtype of the model's input."""

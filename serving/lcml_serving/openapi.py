@@ -12,8 +12,7 @@ _TEXT: Json = {"type": "string"}
 _NUMBER: Json = {"type": "number"}
 _COUNT: Json = {"type": "integer", "minimum": 0}
 _LABEL: Json = {"type": ["integer", "string"]}
-_VALUES: Json = {"type": "array", "items": {"anyOf": [_NUMBER, _TEXT]}}
-_MATRIX: Json = {"type": "array", "items": {"type": "array", "items": _NUMBER}}
+_FLAG: Json = {"type": "boolean"}
 
 _ERRORS = {
     400: "Not JSON, not the protocol, or lengths that do not agree",
@@ -27,6 +26,7 @@ _ERRORS = {
     422: "Wrong shape, type or value (NaN and infinity too), or too many rows",
     503: "Too many requests at once, or going down; try again",
 }
+_OF_BODIES = (400, 408, 413, 415)  # of every operation that reads one
 
 
 def describe(settings: Settings) -> Json:
@@ -48,87 +48,71 @@ def describe(settings: Settings) -> Json:
 
 
 def _paths() -> Json:
-    paths: Json = {}
-    name, version = _path_parameter("name"), _path_parameter("version")
-    for prefix, parameters in (
-        ("/v2/models/{name}", [name]),
-        ("/v2/models/{name}/versions/{version}", [name, version]),
-    ):
-        paths[prefix] = {
-            "parameters": parameters,
-            "get": _operation("Metadata of a model", _json("ModelMetadata"), (404,)),
-        }
-        paths[prefix + "/ready"] = {
-            "parameters": parameters,
-            "get": _operation("Whether a model is ready", _json("ModelReady"), (404, 503), not_ready="ModelReady"),
-        }
-        for suffix, summary, request, answer in (
-            ("/infer", "Classify", "InferRequest", "InferResponse"),
-            ("/explain", "The features that made each prediction", "ExplainRequest", "ExplainResponse"),
-        ):
-            binary: Json = {"application/octet-stream": {}} if suffix == "/infer" else {}
-            paths[prefix + suffix] = {
-                "parameters": parameters,
-                "post": _operation(
-                    summary, {**_json(answer), **binary}, (400, 404, 408, 413, 415, 422, 503), body=request
-                ),
-            }
-    paths["/invocations"] = {
-        "post": _operation(
-            "Classify, MLflow's protocol",
-            _json("InvocationResponse"),
-            (400, 404, 408, 413, 415, 422, 503),
-            body="InvocationRequest",
+    name, version = (
+        {"name": parameter, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+        for parameter in ("name", "version")
+    )
+    classified = _json("InferResponse") | {"application/octet-stream": {}}
+    of_model: Json = {
+        "": {"get": _operation("Metadata of a model", _json("ModelMetadata"), 404)},
+        "/ready": {"get": _operation("Whether a model is ready", _json("ModelReady"), 404, probe=True)},
+        "/infer": {"post": _operation("Classify", classified, 404, 422, 503, body="InferRequest")},
+        "/explain": {
+            "post": _operation(
+                "The features that made each prediction", _json("ExplainResponse"), 404, 422, 503, body="ExplainRequest"
+            )
+        },
+    }
+    paths: Json = {
+        prefix + suffix: {"parameters": parameters, **operations}
+        for prefix, parameters in (
+            ("/v2/models/{name}", [name]),
+            ("/v2/models/{name}/versions/{version}", [name, version]),
         )
-    }
-    csv: Json = {"schema": _TEXT, "example": "a,b,c\n1,0,2.5\n"}
-    paths["/invocations"]["post"]["requestBody"]["content"]["text/csv"] = csv
-    paths["/v2/repository/index"] = {
-        "get": _operation("What is served", _json("Index"), ()),
-        "post": _operation("What is served", _json("Index"), (400, 408, 413, 415), body="IndexRequest", optional=True),
-    }
-    paths["/v2/repository/models/{name}/load"] = {
-        "parameters": [name],
-        "post": _operation(
-            "Load a model again from the repository",
-            _json("Empty"),
-            (400, 404, 408, 409, 413, 415, 503),
-            body="LoadRequest",
-            optional=True,
-        ),
-    }
-    paths["/v2"] = {"get": _operation("The server", _json("ServerMetadata"), ())}
-    paths["/v2/health/live"] = {"get": _operation("Whether the process lives", _json("Live"), (), open_=True)}
-    paths["/v2/health/ready"] = {
-        "get": _operation("Whether to send requests", _json("Ready"), (503,), not_ready="Ready", open_=True)
+        for suffix, operations in of_model.items()
     }
     text: Json = {"text/plain": {"schema": _TEXT}}
-    ping = _operation("Whether to send requests, MLflow's protocol", text, (), open_=True)
-    ping["responses"]["503"] = {"description": "Not ready", "content": text}
-    paths["/ping"] = {"get": ping}
-    paths["/version"] = {"get": _operation("Version of the service", text, ())}
-    paths["/metrics"] = {"get": _operation("Prometheus metrics", text, ())}
     page: Json = {"text/html": {"schema": _TEXT}}
-    paths["/docs"] = {"get": _operation("This description, to read", page, ())}
-    paths["/openapi.json"] = {"get": _operation("This description", {"application/json": {}}, ())}
-    return paths
+    index = _json("Index")
+    load, classify = "Load a model again from the repository", "Classify, MLflow's protocol"
+    invoke = _operation(classify, _json("InvocationResponse"), 404, 422, 503, body="InvocationRequest")
+    invoke["requestBody"]["content"]["text/csv"] = {"schema": _TEXT, "example": "a,b,c\n1,0,2.5\n"}
+    return paths | {
+        "/invocations": {"post": invoke},
+        "/v2/repository/index": {
+            "get": _operation("What is served", index),
+            "post": _operation("What is served", index, body="IndexRequest", optional=True),
+        },
+        "/v2/repository/models/{name}/load": {
+            "parameters": [name],
+            "post": _operation(load, _json("Empty"), 404, 409, 503, body="LoadRequest", optional=True),
+        },
+        "/v2": {"get": _operation("The server", _json("ServerMetadata"))},
+        "/v2/health/live": {"get": _operation("Whether the process lives", _json("Live"), open_=True)},
+        "/v2/health/ready": {"get": _operation("Whether to send requests", _json("Ready"), probe=True, open_=True)},
+        "/ping": {"get": _operation("Whether to send requests, MLflow's protocol", text, probe=True, open_=True)},
+        "/version": {"get": _operation("Version of the service", text)},
+        "/metrics": {"get": _operation("Prometheus metrics", text)},
+        "/docs": {"get": _operation("This description, to read", page)},
+        "/openapi.json": {"get": _operation("This description", {"application/json": {}})},
+    }
 
 
 def _operation(
     summary: str,
     content: Json,
-    errors: tuple[int, ...],
-    *,
+    *errors: int,
     body: str | None = None,
     optional: bool = False,
-    not_ready: str | None = None,
+    probe: bool = False,
     open_: bool = False,
 ) -> Json:
+    """probe: it answers 503 with the same content where the service is not ready; open_: it needs no token."""
     responses: Json = {"200": {"description": "Done", "content": content}}
-    for status in sorted({*errors, 405} if open_ else {*errors, 401, 405}):
+    for status in sorted({*errors, *(() if open_ else (401,)), 405, *(_OF_BODIES if body else ())}):
         responses[str(status)] = {"description": _ERRORS[status], "content": _json("Error")}
-    if not_ready is not None:
-        responses["503"] = {"description": "Not ready", "content": _json(not_ready)}
+    if probe:
+        responses["503"] = {"description": "Not ready", "content": content}
     operation: Json = {"summary": summary, "responses": responses}
     if body is not None:
         operation["requestBody"] = {"required": not optional, "content": _json(body)}
@@ -137,97 +121,69 @@ def _operation(
     return operation
 
 
-def _path_parameter(name: str) -> Json:
-    return {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
-
-
 def _json(schema: str) -> Json:
     return {"application/json": {"schema": {"$ref": f"#/components/schemas/{schema}"}}}
 
 
 def _object(required: Json, optional: Json | None = None, *, closed: bool = False) -> Json:
     schema: Json = {"type": "object", "properties": {**required, **(optional or {})}, "required": list(required)}
-    if closed:
-        schema["additionalProperties"] = False
-    return schema
+    return schema | ({"additionalProperties": False} if closed else {})
 
 
-def _array(items: Json) -> Json:
-    return {"type": "array", "items": items}
+def _array(items: Json, size: int | None = None) -> Json:
+    return {"type": "array", "items": items} | ({} if size is None else {"minItems": size, "maxItems": size})
 
 
 def _schemas() -> Json:
-    tensor = _object(
-        {"name": _TEXT, "datatype": _TEXT, "shape": _array({"type": "integer"})},
-        {"data": _VALUES, "parameters": _object({}, {"binary_data_size": _COUNT})},
-    )
+    matrix = _array(_array(_NUMBER))
+    described = {"name": _TEXT, "datatype": _TEXT, "shape": _array({"type": "integer"})}
+    values = _array({"anyOf": [_NUMBER, _TEXT]})
+    tensor = _object(described, {"data": values, "parameters": _object({}, {"binary_data_size": _COUNT})})
+    numbers = _array({"anyOf": [_NUMBER, _array(_NUMBER)]})
     input_tensor = _object(
         {
             "name": {"type": "string", "const": "features"},
             "datatype": {"type": "string", "enum": list(DATATYPES)},
-            "shape": {"type": "array", "items": _COUNT, "minItems": 2, "maxItems": 2},
-            "data": {
-                "description": "Row by row, flat or nested",
-                "type": "array",
-                "items": {"anyOf": [_NUMBER, {"type": "array", "items": _NUMBER}]},
-            },
+            "shape": _array(_COUNT, 2),
+            "data": {"description": "Row by row, flat or nested", **numbers},
         }
     )
-    inputs: Json = {"type": "array", "items": input_tensor, "minItems": 1, "maxItems": 1}
-    wanted = _object({"name": _TEXT}, {"parameters": _object({}, {"binary_data": {"type": "boolean"}})})
+    inputs = _array(input_tensor, 1)
+    wanted = _object({"name": _TEXT}, {"parameters": _object({}, {"binary_data": _FLAG})})
     contribution = _object({"index": _COUNT, "condition": _TEXT, "contribution": _NUMBER})
     explanation = _object(
         {"label": _LABEL, "logit": _NUMBER, "bias": _NUMBER, "rest": _NUMBER, "contributions": _array(contribution)}
     )
     model = {"model_name": _TEXT, "model_version": _TEXT}
-    columns = _object({"label": _array(_LABEL), "probabilities": _MATRIX})
-    split = _object({"data": _MATRIX}, {"columns": _array(_TEXT), "index": _array(_LABEL)}, closed=True)
+    columns = _object({"label": _array(_LABEL), "probabilities": matrix})
+    split = _object({"data": matrix}, {"columns": _array(_TEXT), "index": _array(_LABEL)}, closed=True)
+    records = _array({"type": "object", "additionalProperties": _NUMBER})
     entry = _object({"name": _TEXT, "version": _TEXT, "state": {"enum": ["READY", "UNAVAILABLE"]}, "reason": _TEXT})
-    flag: Json = {"type": "boolean"}
-    described = _object({"name": _TEXT, "datatype": _TEXT, "shape": _array({"type": "integer"})})
+    tensors = _array(_object(described))
+    forms = {"dataframe_split": split, "dataframe_records": records, "inputs": matrix, "instances": matrix}
     return {
         "Error": _object({"error": _TEXT}),
         "Empty": _object({}),
-        "Live": _object({"live": flag}),
-        "Ready": _object({"ready": flag}),
-        "ModelReady": _object({"name": _TEXT, "ready": flag}),
+        "Live": _object({"live": _FLAG}),
+        "Ready": _object({"ready": _FLAG}),
+        "ModelReady": _object({"name": _TEXT, "ready": _FLAG}),
         "ServerMetadata": _object({"name": _TEXT, "version": _TEXT, "extensions": _array(_TEXT)}),
         "ModelMetadata": _object(
-            {
-                "name": _TEXT,
-                "versions": _array(_TEXT),
-                "platform": _TEXT,
-                "inputs": _array(described),
-                "outputs": _array(described),
-                "parameters": _object({}),
-            }
+            {"name": _TEXT, "versions": _array(_TEXT), "platform": _TEXT}
+            | {"inputs": tensors, "outputs": tensors, "parameters": _object({})}
         ),
         "InferRequest": _object(
             {"inputs": inputs},
-            {
-                "id": _TEXT,
-                "outputs": _array(wanted),
-                "parameters": _object({}, {"binary_data_output": flag}),
-            },
+            {"id": _TEXT, "outputs": _array(wanted), "parameters": _object({}, {"binary_data_output": _FLAG})},
         ),
         "InferResponse": _object({**model, "outputs": _array(tensor)}, {"id": _TEXT}),
         "ExplainRequest": _object(
-            {"inputs": inputs},
-            {"id": _TEXT, "parameters": _object({}, {"top_k": {"type": "integer", "minimum": 1}})},
+            {"inputs": inputs}, {"id": _TEXT, "parameters": _object({}, {"top_k": {"type": "integer", "minimum": 1}})}
         ),
         "ExplainResponse": _object({**model, "explanations": _array(explanation)}, {"id": _TEXT}),
-        "InvocationRequest": {
-            "oneOf": [
-                _object({"dataframe_split": split}, closed=True),
-                _object(
-                    {"dataframe_records": _array({"type": "object", "additionalProperties": _NUMBER})}, closed=True
-                ),
-                _object({"inputs": _MATRIX}, closed=True),
-                _object({"instances": _MATRIX}, closed=True),
-            ]
-        },
+        "InvocationRequest": {"oneOf": [_object({form: schema}, closed=True) for form, schema in forms.items()]},
         "InvocationResponse": _object({"predictions": columns}),
-        "IndexRequest": _object({}, {"ready": flag}),
+        "IndexRequest": _object({}, {"ready": _FLAG}),
         "Index": _array(entry),
         "LoadRequest": _object({}, {"parameters": {"type": "object", "maxProperties": 0}}),
     }

@@ -11,7 +11,6 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, final
 
 from lcml_serving.batching import Batcher
 from lcml_serving.errors import ConflictError, ModelError, NotFoundError, SettingsError, short
@@ -25,7 +24,6 @@ FILE_VERSION = "1"  # the version under which a single file is served
 Stamp = tuple[tuple[int, int, int], ...]
 
 
-@final
 @dataclass(frozen=True)
 class Source:
     """A model file and what tells whether it has changed."""
@@ -34,7 +32,6 @@ class Source:
     stamp: Stamp
 
 
-@final
 @dataclass(frozen=True)
 class Served:
     """A model version with its queues."""
@@ -45,7 +42,6 @@ class Served:
     explain: Batcher
 
 
-@final
 @dataclass(frozen=True)
 class Failure:
     """A model file that could not be loaded, and why."""
@@ -57,20 +53,17 @@ class Failure:
 Table = Mapping[str, Mapping[str, Served]]
 
 
-@final
 class Repository:
-    """Finds, loads and hands out models by name and version; the highest version is the default."""
+    """Finds, loads and hands out models by name and version; the highest version is the default.
+
+    table: what is served now, by name and version.
+    """
 
     def __init__(self, settings: Settings, executor: Executor, metrics: Metrics) -> None:
         self._settings, self._executor, self._metrics = settings, executor, metrics
-        self._table: Table = {}
+        self.table: Table = {}
         self._failures: dict[tuple[str, str], Failure] = {}
         self._lock = asyncio.Lock()
-
-    @property
-    def table(self) -> Table:
-        """What is served now, by name and version."""
-        return self._table
 
     def load_all(self) -> None:
         """First load: every model there must be good. Raises SettingsError or ModelError."""
@@ -78,22 +71,22 @@ class Repository:
         if not any(found.values()):
             places = ", ".join(str(path) for path in self._settings.paths)
             raise SettingsError(f"no model in {places}; expected NAME/VERSION/model.onnx with a number for VERSION")
-        self._table = {
+        self.table = {
             name: {version: self._load(name, version, source) for version, source in versions.items()}
             for name, versions in found.items()
             if versions
         }
-        for name, versions in self._table.items():
+        for name, versions in self.table.items():
             self._metrics.reloads.labels(name, "loaded").inc(len(versions))
         default = self._settings.default_model
-        if default and default not in self._table:
+        if default and default not in self.table:
             raise SettingsError(
-                f"--default-model {default[:LONGEST]} is not served; expected one of {', '.join(self._table)}"
+                f"--default-model {default[:LONGEST]} is not served; expected one of {', '.join(self.table)}"
             )
 
     def get(self, name: str, version: str | None = None) -> Served:
         """The model to ask. Raises NotFoundError."""
-        versions = self._table.get(name)
+        versions = self.table.get(name)
         if versions is None:
             raise NotFoundError(f"model {short(name)} is not served; GET /v2/repository/index lists what is")
         if version is None:
@@ -106,7 +99,7 @@ class Repository:
 
     def default(self) -> Served:
         """The model behind /invocations. Raises NotFoundError where several are served and none was chosen."""
-        name = self._settings.default_model or (next(iter(self._table)) if len(self._table) == 1 else None)
+        name = self._settings.default_model or (next(iter(self.table)) if len(self.table) == 1 else None)
         if name is None:
             raise NotFoundError(
                 "several models are served: start with --default-model NAME, or ask /v2/models/NAME/infer"
@@ -115,19 +108,16 @@ class Repository:
 
     def index(self) -> list[dict[str, str]]:
         """Name, version, state and reason of every model, as the Triton repository extension lists them."""
-        keys = {(name, version) for name, versions in self._table.items() for version in versions} | set(self._failures)
-        entries = []
-        for name, version in sorted(keys, key=lambda key: (key[0], int(key[1]))):
-            failure = self._failures.get((name, version))
-            entries.append(
-                {
-                    "name": name,
-                    "version": version,
-                    "state": "READY" if version in self._table.get(name, {}) else "UNAVAILABLE",
-                    "reason": failure.reason if failure else "",
-                }
-            )
-        return entries
+        keys = {(name, version) for name, versions in self.table.items() for version in versions} | set(self._failures)
+        return [
+            {
+                "name": name,
+                "version": version,
+                "state": "READY" if version in self.table.get(name, {}) else "UNAVAILABLE",
+                "reason": self._failures[name, version].reason if (name, version) in self._failures else "",
+            }
+            for name, version in sorted(keys, key=lambda key: (key[0], int(key[1])))
+        ]
 
     async def reload(self, name: str | None = None) -> None:
         """Make the table agree with the disk: all models that changed, or one model whether it changed or not.
@@ -144,16 +134,16 @@ class Repository:
                     return
                 raise ConflictError(str(error)) from error
             if name is None:
-                for each in sorted(found.keys() | self._table.keys()):
+                for each in sorted(found.keys() | self.table.keys()):
                     await self._reload_one(each, found.get(each, {}), force=False)
                 return
-            if name not in found and name not in self._table:
+            if name not in found and name not in self.table:
                 raise NotFoundError(f"model {short(name)} is neither served nor in the repository")
             if reasons := await self._reload_one(name, found.get(name, {}), force=True):
                 raise ConflictError(f"model {name!r} was not loaded, the versions loaded before stay: {reasons[0]}")
 
     async def _reload_one(self, name: str, sources: Mapping[str, Source], *, force: bool) -> list[str]:
-        before = self._table.get(name, {})
+        before = self.table.get(name, {})
         after: dict[str, Served] = {}
         reasons: list[str] = []
         for key in [key for key in self._failures if key[0] == name and key[1] not in sources]:
@@ -177,8 +167,8 @@ class Repository:
                 after[version] = old
         for version in before.keys() - after.keys():
             log.info("model unloaded", extra={"model": name, "version": version})
-        table = {**self._table, name: after}
-        self._table = {each: versions for each, versions in sorted(table.items()) if versions}
+        table = {**self.table, name: after}
+        self.table = {each: versions for each, versions in sorted(table.items()) if versions}
         return reasons
 
     def _load(self, name: str, version: str, source: Source) -> Served:
@@ -231,20 +221,13 @@ def _models_of_repository(root: Path) -> Iterator[tuple[str, dict[str, Source]]]
     for directory in sorted(root.iterdir()):
         if not MODEL_NAME.fullmatch(directory.name) or not directory.is_dir():
             continue
-        versions = {}
-        for child in directory.iterdir():
-            # "01" beside "1" would be two versions of one number
-            if child.name.isascii() and child.name.isdecimal() and child.name == str(int(child.name)):
-                path = child / "model.onnx"
-                if path.is_file():
-                    versions[child.name] = _source(path)
-        yield directory.name, dict(sorted(versions.items(), key=lambda item: int(item[0])))
+        files = {child.name: child / "model.onnx" for child in directory.iterdir()}
+        # "01" beside "1" would be two versions of one number
+        numbers = [name for name in files if name.isascii() and name.isdecimal() and name == str(int(name))]
+        versions = [version for version in sorted(numbers, key=int) if files[version].is_file()]
+        yield directory.name, {version: _source(files[version]) for version in versions}
 
 
 def _source(path: Path) -> Source:
-    files = [path] + [sidecar for sidecar in [sidecar_path(path)] if sidecar]
-    return Source(path, tuple(_stamp(os.stat(file)) for file in files))
-
-
-def _stamp(status: Any) -> tuple[int, int, int]:
-    return status.st_ino, status.st_mtime_ns, status.st_size
+    found = [os.stat(file) for file in (path, sidecar_path(path)) if file]
+    return Source(path, tuple((status.st_ino, status.st_mtime_ns, status.st_size) for status in found))

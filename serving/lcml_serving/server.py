@@ -6,7 +6,7 @@ import signal
 import socket
 from collections.abc import AsyncIterator, Coroutine
 from functools import partial
-from typing import Any, final
+from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
@@ -36,12 +36,10 @@ def listen(host: str, port: int) -> socket.socket:
         raise SettingsError(message) from error
 
 
-@final
 class _Server(uvicorn.Server):
     """uvicorn's server, for which the kernel keeps more connections than asyncio accepts in one go."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to accept."""
         await super().startup(sockets)
         for listener in sockets or ():
             listener.listen(_QUEUE)

@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar, final
+from typing import Any, TypeVar
 
 from lcml_serving.body import Bodies
 from lcml_serving.errors import BusyError
@@ -19,7 +19,6 @@ Result = TypeVar("Result")
 LARGE = 16_384
 
 
-@final
 class Service:
     """The state of one running service. Raises SettingsError and ModelError where it cannot start."""
 

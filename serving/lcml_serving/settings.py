@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, final
+from typing import Any
 
 from lcml_serving import __version__
 from lcml_serving.errors import SettingsError, short
@@ -28,7 +28,6 @@ def _setting(default: Any, description: str, low: float = 0, high: float = 0, ch
     )
 
 
-@final
 @dataclasses.dataclass(frozen=True)
 class Settings:
     """Everything that can be set; a field `max_rows` is the flag --max-rows and the variable LCML_SERVING_MAX_ROWS."""

@@ -1,14 +1,13 @@
 """What a model takes and gives: all that reading a request and rendering its answer need to know of it."""
 
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 
 PREDICTIONS = ("label", "probabilities", "logits")
 
 
-@final
 @dataclass(frozen=True)
 class TensorSpec:
     """Name, protocol datatype, numpy dtype and shape of an input or output; -1 is the batch."""
@@ -19,7 +18,6 @@ class TensorSpec:
     shape: tuple[int, ...]
 
 
-@final
 @dataclass(frozen=True)
 class Signature:
     """Name, version, input, outputs and feature names of a model; it can be sent to another process."""
@@ -32,7 +30,6 @@ class Signature:
 
     @property
     def n_features(self) -> int:
-        """Width of the input."""
         return self.input.shape[1]
 
     @property
@@ -41,5 +38,4 @@ class Signature:
         return tuple(output.name for output in self.outputs if output.name in PREDICTIONS)
 
     def output(self, name: str) -> TensorSpec | None:
-        """The output of that name, if there is one."""
         return next((output for output in self.outputs if output.name == name), None)

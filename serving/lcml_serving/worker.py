@@ -14,14 +14,13 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
-from typing import Any, TypeVar, final
+from typing import Any, TypeVar
 
 from lcml_serving.errors import BusyError
 
 Result = TypeVar("Result")
 
 
-@final
 class _Process:
     """A worker process and the socket to it."""
 
@@ -44,7 +43,6 @@ class _Process:
         self._connection.close()
 
 
-@final
 class Workers:
     """At most `number` processes, started when they are first needed, and again where one has ended."""
 

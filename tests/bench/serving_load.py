@@ -1,7 +1,7 @@
 """Load on the service, loopback only and bounded: throughput and latency with batching on and off, then a long run
 with reloads and a SIGTERM in the middle in which no request may be lost or wrong.
 
-    python -m tests.bench.serving_load [--model FILE.onnx] [--seconds 60] [--each 5]
+    python -m tests.bench.serving_load [--model FILE.onnx] [--seconds 60] [--each 5] [--idle 1100]
 
 Prints a Markdown table and ends with exit code 1 where a request was lost or wrong. Clients and service share the
 machine, so the figures are a lower bound for the service.
@@ -10,6 +10,7 @@ machine, so the figures are a lower bound for the service.
 import argparse
 import asyncio
 import signal
+import socket
 import sys
 import tempfile
 import time
@@ -19,14 +20,15 @@ from pathlib import Path
 import numpy as np
 
 from lcml_serving.models import load_model
-from tests.serving.load import Case, Tally, case, run_load
+from tests.serving.load import HOST, Case, Tally, case, run_load
 from tests.serving.onnx_models import write_model
-from tests.serving.running import start
+from tests.serving.running import open_files, start
 
 N_CASES = 64
 CLIENTS = (1, 8, 32, 64)
 SETUPS = {"off": ["--max-batch-size", "1"], "on": [], "on, waits 1 ms": ["--max-batch-delay-ms", "1"]}
 RELOAD_SECONDS = 2.0
+OPEN_FILES = 1024
 
 
 def main() -> int:
@@ -35,6 +37,7 @@ def main() -> int:
     parser.add_argument("--model", type=Path, help="default: a small linear model")
     parser.add_argument("--seconds", type=float, default=60.0, help="of the long run, 0 leaves it out")
     parser.add_argument("--each", type=float, default=5.0, help="seconds of each row of the table")
+    parser.add_argument("--idle", type=int, default=0, help="connections of the long run that send half a head")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         model = arguments.model or write_model(Path(directory) / "linear.onnx")
@@ -43,7 +46,7 @@ def main() -> int:
             _table_row(model, cases, batching, clients, arguments.each) for batching in SETUPS for clients in CLIENTS
         )
         if arguments.seconds:
-            bad += _long_run(model, cases, arguments.seconds)
+            bad += _long_run(model, cases, arguments.seconds, arguments.idle)
     return 1 if bad else 0
 
 
@@ -77,15 +80,26 @@ def _table_row(path: Path, cases: Sequence[Case], batching: str, clients: int, s
     return len(tally.lost) + len(tally.wrong)
 
 
-def _long_run(path: Path, cases: Sequence[Case], seconds: float) -> int:
-    running = start(path, "--name", "model", "--access-log", "off", "--drain-seconds", "2")
+def _long_run(path: Path, cases: Sequence[Case], seconds: float, n_idle: int) -> int:
+    with open_files(OPEN_FILES):
+        running = start(path, "--name", "model", "--access-log", "off", "--drain-seconds", "2")
     tally = Tally()
+    idle: list[socket.socket] = []
+
+    def connect_again() -> None:
+        """Keep so many connections open that half of them are always too many, or too old."""
+        for old in idle:
+            old.close()
+        idle[:] = [socket.create_connection((HOST, running.port)) for _ in range(n_idle)]
+        for client in idle:
+            client.sendall(b"GET /v2 HTTP/1.1\r\nHo")
 
     async def scenario() -> int:
         load = asyncio.ensure_future(run_load(running.port, cases, tally, clients=16, seconds=seconds + 60))
         end = time.monotonic() + seconds
         n_reloads = 0
         while time.monotonic() < end:
+            await asyncio.to_thread(connect_again)
             await asyncio.sleep(min(RELOAD_SECONDS, seconds / 4))
             answer = await asyncio.to_thread(running.post, "/v2/repository/models/model/load")
             assert answer.status == 200
@@ -96,9 +110,12 @@ def _long_run(path: Path, cases: Sequence[Case], seconds: float) -> int:
 
     n_reloads = asyncio.run(scenario())
     code = running.stop()
+    for client in idle:
+        client.close()
     print(
-        f"\n{tally.seconds:.0f} s, 16 clients, {n_reloads} reloads, then SIGTERM under load: {len(tally.latencies):,} "
-        f"requests answered, {len(tally.lost)} lost, {len(tally.wrong)} wrong, exit code {code}; "
+        f"\n{tally.seconds:.0f} s, 16 clients, {n_idle} idle connections at {OPEN_FILES} open files, "
+        f"{n_reloads} reloads, then SIGTERM under load: {len(tally.latencies):,} requests answered, "
+        f"{len(tally.lost)} lost, {len(tally.wrong)} wrong, exit code {code}; "
         f"p50 {tally.milliseconds(0.5):.2f} ms, p99 {tally.milliseconds(0.99):.2f} ms, "
         f"worst {tally.milliseconds(1.0):.1f} ms"
     )

@@ -222,3 +222,11 @@ def test_quality_matches_scikit_learn() -> None:
     assert weighted.log_loss == pytest.approx(log_loss(labels, p, sample_weight=weights))
     binary = quality(logits[:, :1], (labels > 1).astype(np.int64), 2, "sigmoid")
     assert binary.log_loss == pytest.approx(log_loss(labels > 1, 1 / (1 + np.exp(-logits[:, 0]))))
+
+
+def test_macro_f1_is_of_the_classes_at_hand() -> None:
+    """As scikit-learn: a class that neither occurs nor is predicted is no class of the mean."""
+    from sklearn.metrics import f1_score
+
+    logits, labels = np.array([[3.0, 0, 0, 0], [0, 3, 0, 0], [3, 0, 0, 0]]), np.array([0, 1, 1])
+    assert quality(logits, labels, 4, "softmax").f1_macro == f1_score(labels, [0, 1, 0], average="macro")

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,8 @@ def main(target: str, image: Path, root: Path, bundle: Path) -> None:
     if target == "train":
         done = _run(config, root, bundle, [*config["Entrypoint"], "--help"])
         assert done.wait(_WAIT_SECONDS) == 0
+        done = _run(config, root, bundle, ["python3", "-c", "import numba, mlflow, pyarrow, onnxruntime"])
+        assert done.wait(_WAIT_SECONDS) == 0
     else:
         assert config["Healthcheck"]["Test"] == ["CMD", "python3", "-m", "lcml_serving.health"]
         _check_serving(config, root, bundle)
@@ -48,6 +51,7 @@ def _check_serving(config: dict[str, Any], root: Path, bundle: Path) -> None:
     try:
         _wait_until_ready(port, process)
         _infer(port)
+        _infer_large(port)
         _exec(name, *config["Healthcheck"]["Test"][1:])
         absent = ["lcml", "mlflow", "scipy", "sklearn", "onnx", "pip"]
         code = f"from importlib.util import find_spec\nassert not [m for m in {absent} if find_spec(m)]"
@@ -74,6 +78,14 @@ def _infer(port: int) -> None:
         np.testing.assert_allclose(result.as_numpy("probabilities"), PROBABILITIES, atol=1e-6)
 
 
+def _infer_large(port: int) -> None:
+    """A body that a worker process reads."""
+    address = f"http://127.0.0.1:{port}/invocations"
+    body, headers = json.dumps({"inputs": X * 1000}).encode(), {"Content-Type": "application/json"}
+    with urllib.request.urlopen(urllib.request.Request(address, body, headers), timeout=_WAIT_SECONDS) as answer:
+        assert json.load(answer)["predictions"]["label"] == [10, 30, 20] * 1000
+
+
 def _run(
     config: dict[str, Any],
     root: Path,
@@ -86,6 +98,7 @@ def _run(
     """Start the image in this machine's network; the bundle's parent names the container."""
     bundle.mkdir(exist_ok=True)
     os.chmod(bundle.parent, 0o755)
+    (bundle / "config.json").unlink(missing_ok=True)  # of a run before
     subprocess.run(["runc", "spec", "--bundle", str(bundle)], check=True)
     spec = json.loads((bundle / "config.json").read_text())
     user, group = (int(number) for number in config["User"].split(":"))

@@ -1,13 +1,15 @@
 """A service in its own process, and a plain HTTP client for it."""
 
+import contextlib
 import http.client
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -114,6 +116,17 @@ def start(*arguments: str | Path, environ: Mapping[str, str] | None = None) -> R
     running = Running(process)
     running.port = running.wait_for("listening")["port"]
     return running
+
+
+@contextlib.contextmanager
+def open_files(limit: int) -> Iterator[None]:
+    """What is started inside may open so many files."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 def infer_body(rows: list[list[float]], **more: Any) -> dict[str, Any]:

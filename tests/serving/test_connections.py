@@ -2,10 +2,9 @@
 
 import contextlib
 import logging
-import resource
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,30 +12,21 @@ import pytest
 from lcml_serving.connections import connection_limit
 from lcml_serving.logs import Rate, log
 from tests.serving.onnx_models import X, write_model
-from tests.serving.running import Running, infer_body
+from tests.serving.running import Running, infer_body, open_files
 
 INFER = "/v2/models/iris/infer"
 HALF_HEAD = b"GET /v2 HTTP/1.1\r\nHo"
 
 
-@contextlib.contextmanager
-def _open_files(limit: int) -> Iterator[None]:
-    """What is started inside may open so many files."""
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, before[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_NOFILE, before)
-
-
-def test_connections_stay_below_the_open_files() -> None:
+def test_connections_stay_below_theopen_files() -> None:
     for files, expected in ((1024, 864), (256, 128), (2048, 1000)):
-        with _open_files(files):
+        with open_files(files):
             assert connection_limit(1000) == expected
 
 
 def test_idle_connections_beyond_the_open_files_lose_no_request(launch: Callable[..., Running], tmp_path: Path) -> None:
     path = write_model(tmp_path / "iris.onnx")
-    with _open_files(256):
+    with open_files(256):
         running = launch(path)
     assert running.wait_for("listening")["max_connections"] == 128
     with contextlib.ExitStack() as stack:

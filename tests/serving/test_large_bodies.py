@@ -32,6 +32,7 @@ def running(launch: Callable[..., Running], tmp_path: Path) -> Running:
     return launch(write_model(tmp_path / "plain.onnx"))
 
 
+@pytest.mark.alone
 def test_probes_do_not_wait_for_large_bodies(running: Running) -> None:
     row = b"0.1234567,1.5,0.25,3.75"
     n_rows = LARGE_BYTES // (len(row) + 1)

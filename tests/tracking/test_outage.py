@@ -121,6 +121,7 @@ def test_a_file_that_is_no_spool_is_refused_with_its_line(
     assert spool.exists()
 
 
+@pytest.mark.alone
 def test_a_server_that_hangs_slows_nothing(tmp_path: Path) -> None:
     told: list[str] = []
     with socket.create_server(("127.0.0.1", 0), backlog=50) as silent:  # takes connections, never answers
