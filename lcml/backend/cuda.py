@@ -7,8 +7,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from lcml.arrays import IntArray
 from lcml.backend.base import Array, Backend, In, Out, Places, Program, Structure
+from lcml.circuits.circuit import Circuit
 from lcml.errors import MissingDependencyError, SettingsError
 
 _CHUNK_EXAMPLES = 16384
@@ -74,12 +74,11 @@ class CupyBackend(Backend):
 
         cuda_products.product_features(self.xp, view, program, examples, rows, scale, out)
 
-    def structure(
-        self, n_variables: int, or_start: IntArray, elem_prime: IntArray, elem_sub: IntArray, is_tautology: bool
-    ) -> Structure:
+    def structure(self, circuit: Circuit) -> Structure:
         from lcml.backend.kernels import cuda
 
-        return *map(self.xp.asarray, cuda.pack(or_start, elem_prime, elem_sub, n_variables)), is_tautology
+        packed = cuda.pack(circuit.or_start, circuit.elem_prime, circuit.elem_sub, circuit.n_variables)
+        return *map(self.xp.asarray, packed), circuit.is_tautology
 
     def flows(self, structure: Structure, examples: Array) -> tuple[Array, int]:
         from lcml.backend.kernels import cuda

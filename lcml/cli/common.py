@@ -1,7 +1,6 @@
 """What commands share: options of the same meaning, and how results are printed."""
 
 import json
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
@@ -109,17 +108,3 @@ def _cell(value: object) -> str:
     from rich.markup import escape
 
     return "" if value is None else f"{value:.4g}" if isinstance(value, float) else escape(str(value))
-
-
-def peak_memory_mb() -> float:
-    """The most memory this process has had in use, in MB."""
-    import resource
-    from pathlib import Path
-
-    status = Path("/proc/self/status")
-    if status.exists():  # what getrusage says on Linux counts in the process that started this one
-        lines = dict(line.split(":", 1) for line in status.read_text().splitlines())
-        if "VmHWM" in lines:
-            return int(lines["VmHWM"].split()[0]) / 2**10
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / 2**20 if sys.platform == "darwin" else peak / 2**10

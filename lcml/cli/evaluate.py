@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lcml.backend.machine import peak_memory_mb
 from lcml.cli.common import (
     BackendOption,
     DataArgument,
@@ -14,7 +15,6 @@ from lcml.cli.common import (
     TargetOption,
     open_backend,
     option,
-    peak_memory_mb,
     print_json,
     print_table,
 )

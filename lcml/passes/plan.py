@@ -79,10 +79,8 @@ def compile_plan(circuit: Circuit, backend: Backend) -> FlowPlan:
     used = np.flatnonzero(np.diff(literal_bounds))
     segment = np.full(circuit.n_literals, len(used))
     segment[used] = np.arange(len(used))
-    structure = backend.structure(
-        circuit.n_variables, circuit.or_start, circuit.elem_prime, circuit.elem_sub, circuit.is_tautology
-    )
     elements = circuit.elem_or, circuit.elem_prime, circuit.elem_sub
     n_wires = literal_bounds[-1]
     literals = parent[:n_wires], sibling[:n_wires], np.append(literal_bounds[used], n_wires), segment
-    return FlowPlan(circuit, backend, structure, tuple(levels), *map(device, (*elements, *literals)))
+    arrays = map(device, (*elements, *literals))
+    return FlowPlan(circuit, backend, backend.structure(circuit), tuple(levels), *arrays)
