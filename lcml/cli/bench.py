@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from lcml.cli.common import DataDirOption, JsonOption, ModelArgument, print_json, print_table
+from lcml.cli.common import DataDirOption, JsonOption, ModelArgument, option, print_json, print_table
 
 _SEED = 0
 
@@ -26,14 +26,11 @@ def bench(
     ] = None,
     batch_size: Annotated[
         list[int] | None,
-        typer.Option(
-            metavar="N",
-            min=1,
-            max=_MOST_EXAMPLES,
-            help="Examples per call; again for more. [default: 1, 32, 1024, 8192]",
+        option(
+            "Examples per call; again for more. [default: 1, 32, 1024, 8192]", metavar="N", min=1, max=_MOST_EXAMPLES
         ),
     ] = None,
-    rounds: Annotated[int, typer.Option(metavar="N", min=1, help="Measurements of each; their median counts.")] = 3,
+    rounds: Annotated[int, option("Measurements of each; their median counts.", metavar="N", min=1)] = 3,
     data_dir: DataDirOption = None,
     json: JsonOption = False,
 ) -> None:

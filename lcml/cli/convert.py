@@ -4,21 +4,21 @@ from typing import Annotated
 
 import typer
 
+from lcml.cli.common import option
+
 
 def convert(
     source: Annotated[str, typer.Argument(metavar="INPUT", help="A .circuit or .lcml file.")],
-    output: Annotated[
-        str, typer.Option("--output", "-o", metavar="FILE", help="The file to write: .lcml or .circuit.")
-    ],
-    vtree: Annotated[str | None, typer.Option(metavar="FILE", help="The vtree of a .circuit to read.")] = None,
+    output: Annotated[str, option("The file to write: .lcml or .circuit.", "--output", "-o", metavar="FILE")],
+    vtree: Annotated[str | None, option("The vtree of a .circuit to read.", metavar="FILE")] = None,
     scale: Annotated[
-        float | None, typer.Option(metavar="S", help="The model divides raw features by this (255 for pixels).")
+        float | None, option("The model divides raw features by this (255 for pixels).", metavar="S")
     ] = None,
     classes: Annotated[
-        str | None, typer.Option(metavar="A,B,...", help="The classes of a .circuit to read; by default 0, 1, ...")
+        str | None, option("The classes of a .circuit to read; by default 0, 1, ...", metavar="A,B,...")
     ] = None,
     vtree_out: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Where the vtree of a model goes; by default beside the output.")
+        str | None, option("Where the vtree of a model goes; by default beside the output.", metavar="FILE")
     ] = None,
 ) -> None:
     """Convert between a model file and the text formats of the paper's authors.

@@ -232,9 +232,5 @@ def _of_row(row: Row, setup: Setup, splits: DataSplits, settings: Mapping[str, A
 
 
 def _machine() -> dict[str, str]:
-    return {
-        "lcml": lcml.__version__,
-        "python": platform.python_version(),
-        "numpy": version("numpy"),
-        "n_cores": str(os.cpu_count()),
-    }
+    versions = {"lcml": lcml.__version__, "python": platform.python_version(), "numpy": version("numpy")}
+    return versions | {"n_cores": str(os.cpu_count())}
