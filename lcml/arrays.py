@@ -14,3 +14,9 @@ def frozen(values: Any) -> IntArray:
     array = np.array(values, dtype=np.int32)
     array.setflags(write=False)
     return array
+
+
+def even_cuts(n: int, n_runs: int) -> list[int]:
+    """Where each run of n things begins, and n, as `numpy.array_split` cuts: the first n % n_runs are longer by one."""
+    size, longer = divmod(n, n_runs)
+    return [run * size + min(run, longer) for run in range(n_runs + 1)]

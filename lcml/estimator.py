@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from hashlib import blake2b
 from importlib.metadata import version
 from typing import Any, Self, TypeAlias
 
@@ -34,6 +35,10 @@ from lcml.runs.records import RoundRecord
 from lcml.runs.specs import Shape, parse_augment, parse_view
 
 Callback: TypeAlias = Callable[[RoundRecord], object]
+
+_DIGEST_BYTES = 16
+"""Of a row: among 10^12 rows any two that differ share one with a chance of 10^-15. Rows themselves, of a sparse
+matrix, would fill the memory."""
 
 _IMPORTANCE_EXAMPLES = 128
 """Training examples kept to measure importances by: the standard error of a mean change is then below a tenth of the
@@ -219,8 +224,9 @@ def _rows(features: Any) -> Matrix:
 def _merged(examples: Examples, weights: FloatArray | None) -> tuple[Examples, FloatArray | None]:
     """Equal examples of one class as a single one of the sum of their weights, where the first of them stood."""
     place: dict[tuple[bytes, int], int] = {}
-    rows = (row.tobytes() for chunk in chunks(examples.features) for row in examples.features[chunk])
-    which = [place.setdefault(key, len(place)) for key in zip(rows, examples.labels.tolist(), strict=True)]
+    rows = (row for chunk in chunks(examples.features) for row in examples.features[chunk])
+    digests = (blake2b(row.tobytes(), digest_size=_DIGEST_BYTES).digest() for row in rows)
+    which = [place.setdefault(key, len(place)) for key in zip(digests, examples.labels.tolist(), strict=True)]
     if len(place) == len(which):
         return examples, weights
     first = np.unique(which, return_index=True)[1]

@@ -70,7 +70,7 @@ def test_commands_shown_exist() -> None:
             assert importlib.util.find_spec(words[1]), where
         elif program == "pytest":
             assert all((ROOT / word).exists() for word in words if word.startswith("tests/")), where
-        elif words and words[0] != "checkpoint":  # the kind of a file
+        elif words and words[0] != "checkpoint" and words[0][0] != "-":  # the kind of a file; an option of Typer's
             assert words[0] in COMMANDS, where
             parameters = group.get_command(None, words[0]).params
             known = {option for parameter in parameters for option in (*parameter.opts, *parameter.secondary_opts)}

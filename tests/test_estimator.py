@@ -363,6 +363,15 @@ def test_sparse_features_give_the_model_of_dense_ones(kind: Any) -> None:
     np.testing.assert_array_equal(sparse.feature_importances_, dense.feature_importances_)
 
 
+def test_repeated_sparse_examples_are_those_of_their_weights() -> None:
+    x, y = load_digits(n_class=3, return_X_y=True)
+    twice = 1 + np.arange(len(y)) % 2
+    weighted, repeated = (LogisticCircuitClassifier(**FAST, valid_fraction=0) for _ in range(2))
+    weighted.fit(scipy.sparse.csr_array(x), y, sample_weight=twice)
+    repeated.fit(scipy.sparse.csr_array(np.repeat(x, twice, axis=0)), np.repeat(y, twice))
+    np.testing.assert_array_equal(weighted.predict_proba(x), repeated.predict_proba(x))
+
+
 def test_importances_are_those_of_the_features_that_decide() -> None:
     """y is the exclusive or of the first two of four binary features, so the logit depends on these alone."""
     x = np.random.default_rng(0).integers(0, 2, (2000, 4)).astype(float)

@@ -9,20 +9,8 @@ from lcml.backend.cuda import CupyBackend, cuda_is_available
 from lcml.backend.host import NumbaBackend, NumpyBackend
 from lcml.errors import MissingDependencyError, SettingsError
 
-__all__ = [
-    "Array",
-    "Backend",
-    "BackendName",
-    "CupyBackend",
-    "FeaturePrecision",
-    "NumbaBackend",
-    "NumpyBackend",
-    "Precision",
-    "cuda_is_available",
-    "evaluation_precision",
-    "get_backend",
-    "why_slow",
-]
+__all__ = ["Array", "Backend", "BackendName", "CupyBackend", "FeaturePrecision", "NumbaBackend", "NumpyBackend"]
+__all__ += ["Precision", "cuda_is_available", "evaluation_precision", "get_backend", "why_slow"]
 
 _BACKENDS: dict[str, type[Backend]] = {"numpy": NumpyBackend, "numba": NumbaBackend, "cupy": CupyBackend}
 

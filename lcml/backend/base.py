@@ -8,13 +8,13 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lcml.arrays import IntArray
+from lcml.circuits.circuit import Circuit
 
 Array = Any
 """An array of the backend in use: numpy.ndarray or cupy.ndarray."""
 
-_In = TypeVar("_In")
-_Out = TypeVar("_Out")
+In = TypeVar("In")
+Out = TypeVar("Out")
 
 BackendName = Literal["auto", "numpy", "numba", "cupy"]
 Precision = Literal["float32", "float64"]
@@ -79,11 +79,9 @@ class Backend(ABC):
     weighted_flows: Callable[[Structure, Array, Array], tuple[Array, int]] | None = None
     """A fused kernel, or None: (structure, examples, weights) to weights @ flows without the flows, and as `flows`."""
 
-    def structure(
-        self, n_variables: int, or_start: IntArray, elem_prime: IntArray, elem_sub: IntArray, is_tautology: bool
-    ) -> Structure:
-        """What `flows` and `weighted_flows` take of a circuit, see `lcml.circuits.circuit.Circuit`."""
-        return or_start, elem_prime, elem_sub, is_tautology
+    def structure(self, circuit: Circuit) -> Structure:
+        """What `flows` and `weighted_flows` take of a circuit."""
+        return circuit.or_start, circuit.elem_prime, circuit.elem_sub, circuit.is_tautology
 
     @abstractmethod
     def to_host(self, values: Array) -> NDArray[Any]:
@@ -97,7 +95,7 @@ class Backend(ABC):
         """
 
     @abstractmethod
-    def map(self, function: Callable[[_In], _Out], items: Iterable[_In]) -> Iterator[_Out]:
+    def map(self, function: Callable[[In], Out], items: Iterable[In]) -> Iterator[Out]:
         """function(item) of every item, in order; on the CPU several at a time."""
 
     @abstractmethod

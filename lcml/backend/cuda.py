@@ -3,16 +3,13 @@
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any
 
 from numpy.typing import NDArray
 
-from lcml.arrays import IntArray
-from lcml.backend.base import Array, Backend, Places, Program, Structure
+from lcml.backend.base import Array, Backend, In, Out, Places, Program, Structure
+from lcml.circuits.circuit import Circuit
 from lcml.errors import MissingDependencyError, SettingsError
-
-_In = TypeVar("_In")
-_Out = TypeVar("_Out")
 
 _CHUNK_EXAMPLES = 16384
 _FREE_SHARE = 0.7
@@ -67,7 +64,7 @@ class CupyBackend(Backend):
             self._segment_sum(self.xp.ascontiguousarray(rows), offsets.astype("int32"), width, total)
         return total
 
-    def map(self, function: Callable[[_In], _Out], items: Iterable[_In]) -> Iterator[_Out]:
+    def map(self, function: Callable[[In], Out], items: Iterable[In]) -> Iterator[Out]:
         return map(function, items)
 
     def product_features(
@@ -77,12 +74,11 @@ class CupyBackend(Backend):
 
         cuda_products.product_features(self.xp, view, program, examples, rows, scale, out)
 
-    def structure(
-        self, n_variables: int, or_start: IntArray, elem_prime: IntArray, elem_sub: IntArray, is_tautology: bool
-    ) -> Structure:
+    def structure(self, circuit: Circuit) -> Structure:
         from lcml.backend.kernels import cuda
 
-        return *map(self.xp.asarray, cuda.pack(or_start, elem_prime, elem_sub, n_variables)), is_tautology
+        packed = cuda.pack(circuit.or_start, circuit.elem_prime, circuit.elem_sub, circuit.n_variables)
+        return *map(self.xp.asarray, packed), circuit.is_tautology
 
     def flows(self, structure: Structure, examples: Array) -> tuple[Array, int]:
         from lcml.backend.kernels import cuda

@@ -3,9 +3,7 @@
 import math
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +12,6 @@ from lcml.backend.base import Array, Backend, Places, Program, Structure
 from lcml.backend.machine import available_memory
 from lcml.backend.threads import map_in_order, single_threaded_blas
 from lcml.errors import MissingDependencyError, SettingsError
-
-_In = TypeVar("_In")
-_Out = TypeVar("_Out")
 
 _CHUNK_EXAMPLES = 512
 _FREE_SHARE = 0.6
@@ -29,6 +24,8 @@ class NumpyBackend(Backend):
     xp = np
     device = "cpu"
     chunk_examples = _CHUNK_EXAMPLES
+    map = staticmethod(map_in_order)
+    single_threaded_blas = staticmethod(single_threaded_blas)
 
     def __init__(self) -> None:
         self._of_thread = threading.local()
@@ -52,12 +49,6 @@ class NumpyBackend(Backend):
 
     def segment_sum(self, rows: Array, offsets: Array) -> Array:
         return np.add.reduceat(rows, offsets[:-1], axis=0) if len(offsets) > 1 else rows[:0]
-
-    def map(self, function: Callable[[_In], _Out], items: Iterable[_In]) -> Iterator[_Out]:
-        return map_in_order(function, items)
-
-    def single_threaded_blas(self) -> AbstractContextManager[Any]:
-        return single_threaded_blas()
 
     def memory_budget(self) -> int:
         return int(_FREE_SHARE * available_memory())

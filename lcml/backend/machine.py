@@ -7,6 +7,7 @@ where the hierarchy is mounted. Source: Linux, Documentation/admin-guide/cgroup-
 
 import math
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -32,6 +33,17 @@ def available_memory(root: Path = _ROOT) -> int:
     """Bytes that this process can still take before the machine, or a group that it is in, runs out."""
     free = _fields(root / "proc/meminfo").get("MemAvailable:")
     return max(0, min([_UNKNOWN_MEMORY if free is None else free * 1024, *_rooms(root)]))
+
+
+def peak_memory_mb() -> float:
+    """The most memory this process has had in use, in MB."""
+    peak = _fields(Path("/proc/self/status")).get("VmHWM:")
+    if peak is not None:  # what getrusage says on Linux counts in the process that started this one
+        return peak / 2**10
+    import resource
+
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most / 2**20 if sys.platform == "darwin" else most / 2**10
 
 
 def _quotas(root: Path) -> Iterator[float]:

@@ -8,15 +8,13 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any
 
+from lcml.backend.base import In, Out
 from lcml.backend.machine import cores
 
-_In = TypeVar("_In")
-_Out = TypeVar("_Out")
 
-
-def map_in_order(function: Callable[[_In], _Out], items: Iterable[_In]) -> Iterator[_Out]:
+def map_in_order(function: Callable[[In], Out], items: Iterable[In]) -> Iterator[Out]:
     """function(item) of every item, in order, on as many threads as there are cores, matrix products on one each.
 
     A single item, and what a thread of the pool maps, which must not wait for its like, runs in the caller's thread.
@@ -27,7 +25,7 @@ def map_in_order(function: Callable[[_In], _Out], items: Iterable[_In]) -> Itera
         if pool is None:
             yield from map(function, work)
             return
-        futures: deque[Future[_Out]] = deque(pool.submit(function, item) for item in work)
+        futures: deque[Future[Out]] = deque(pool.submit(function, item) for item in work)
         try:
             while futures:
                 result = futures[0].result()

@@ -11,7 +11,7 @@ no or gate: its root is the constant true.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass, field
 from functools import cached_property
 from itertools import pairwise
 
@@ -28,7 +28,8 @@ class Circuit:
 
     vtree: the tree it is structured by; or_vtree (n_or_gates,): the vtree node of every or gate, by increasing height;
     or_start (n_or_gates + 1,): offsets of its elements; elem_prime, elem_sub (n_elements,): node ids.
-    The constructor checks every structural property and raises CircuitError with the gate or element that breaks it.
+    The constructor checks every structural property and raises CircuitError with the gate or element that breaks it;
+    check: False for operations that keep every property (splits do).
     """
 
     vtree: Vtree
@@ -37,24 +38,15 @@ class Circuit:
     elem_prime: IntArray
     elem_sub: IntArray
 
-    def __post_init__(self) -> None:
-        for name in ("or_vtree", "or_start", "elem_prime", "elem_sub"):
-            object.__setattr__(self, name, frozen(getattr(self, name)))
-        _check_arrays(self)
-        _check_scopes(self)
-        _check_determinism(self)
+    check: InitVar[bool] = field(default=True, kw_only=True)
 
-    @classmethod
-    def trusted(
-        cls, vtree: Vtree, or_vtree: IntArray, or_start: IntArray, elem_prime: IntArray, elem_sub: IntArray
-    ) -> "Circuit":
-        """The circuit without the checks, for operations that keep every property (splits do)."""
-        circuit = object.__new__(cls)
-        arrays = {"or_vtree": or_vtree, "or_start": or_start, "elem_prime": elem_prime, "elem_sub": elem_sub}
-        object.__setattr__(circuit, "vtree", vtree)
-        for name, array in arrays.items():
-            object.__setattr__(circuit, name, frozen(array))
-        return circuit
+    def __post_init__(self, check: bool) -> None:
+        for name in _ARRAYS:
+            object.__setattr__(self, name, frozen(getattr(self, name)))
+        if check:
+            _check_arrays(self)
+            _check_scopes(self)
+            _check_determinism(self)
 
     @property
     def n_variables(self) -> int:
@@ -162,21 +154,17 @@ class Circuit:
         span = slice(self.or_start[gate], self.or_start[gate + 1])
         return zip(self.elem_prime[span].tolist(), self.elem_sub[span].tolist(), strict=True)
 
-    def levels(self) -> Iterator[tuple[int, int]]:
+    def levels(self) -> list[tuple[int, int]]:
         """(first, stop) ranges of or gates of one vtree height, bottom-up."""
-        return iter(self._levels)
-
-    @cached_property
-    def _levels(self) -> list[tuple[int, int]]:
-        bounds = np.flatnonzero(np.diff(self.or_height, prepend=-1, append=-1)).tolist()
-        return list(pairwise(bounds))
+        return list(pairwise(np.flatnonzero(np.diff(self.or_height, prepend=-1, append=-1)).tolist()))
 
     def same_as(self, other: "Circuit") -> bool:
         """Whether both have the same vtree and the same arrays."""
-        names = ("or_vtree", "or_start", "elem_prime", "elem_sub")
-        return self.vtree.same_as(other.vtree) and all(
-            np.array_equal(getattr(self, name), getattr(other, name)) for name in names
-        )
+        same = (np.array_equal(getattr(self, name), getattr(other, name)) for name in _ARRAYS)
+        return self.vtree.same_as(other.vtree) and all(same)
+
+
+_ARRAYS = ("or_vtree", "or_start", "elem_prime", "elem_sub")
 
 
 def initial_circuit(vtree: Vtree) -> Circuit:
@@ -223,33 +211,28 @@ def _check_arrays(circuit: Circuit) -> None:
         )
     if circuit.or_start[0] != 0 or circuit.or_start[-1] != n_elements or np.any(np.diff(circuit.or_start) < 1):
         raise CircuitError(f"circuit: offsets must rise from 0 to {n_elements}, with at least one element per or gate")
-    outside = (circuit.or_vtree < 0) | (circuit.or_vtree >= circuit.vtree.n_nodes)
-    if np.any(outside):
-        gate = int(np.flatnonzero(outside)[0])
-        raise CircuitError(f"or gate {gate}: vtree node {circuit.or_vtree[gate]} does not exist")
-    leaf = circuit.vtree.left[circuit.or_vtree] < 0
-    if np.any(leaf):
-        gate = int(np.flatnonzero(leaf)[0])
-        raise CircuitError(
-            f"or gate {gate}: stands at leaf {circuit.or_vtree[gate]} of the vtree, expected an inner node"
-        )
+    nodes = circuit.or_vtree
+    if (wrong := np.flatnonzero((nodes < 0) | (nodes >= circuit.vtree.n_nodes))).size:
+        raise CircuitError(f"or gate {wrong[0]}: vtree node {nodes[wrong[0]]} does not exist")
+    if (wrong := np.flatnonzero(circuit.vtree.left[nodes] < 0)).size:
+        where = f"leaf {nodes[wrong[0]]} of the vtree"
+        raise CircuitError(f"or gate {wrong[0]}: stands at {where}, expected an inner node")
     if np.any(np.diff(circuit.or_height) < 0):
         raise CircuitError("circuit: or gates must stand by increasing vtree height")
     if n_gates and circuit.or_vtree[-1] != circuit.vtree.root:
         raise CircuitError(f"circuit: the last or gate must stand at the vtree's root {circuit.vtree.root}")
     children = np.stack([circuit.elem_prime, circuit.elem_sub])
     bad = (children < 0) | (children >= circuit.n_literals + circuit.elem_or)
-    if np.any(bad):
-        element = int(np.flatnonzero(bad.any(axis=0))[0])
+    if (wrong := np.flatnonzero(bad.any(axis=0))).size:
+        element = wrong[0]
         raise CircuitError(
             f"element {element} of or gate {circuit.elem_or[element]}: its prime {children[0, element]} or sub "
             f"{children[1, element]} does not exist or does not stand before the gate"
         )
     used = np.zeros(circuit.n_nodes, dtype=bool)
     used[children.ravel()] = True
-    idle = np.flatnonzero(~used[circuit.n_literals : -1]) if n_gates else np.array([])
-    if idle.size:
-        raise CircuitError(f"or gate {idle[0]}: no element uses it; drop it")
+    if n_gates and (wrong := np.flatnonzero(~used[circuit.n_literals : -1])).size:
+        raise CircuitError(f"or gate {wrong[0]}: no element uses it; drop it")
 
 
 def _check_scopes(circuit: Circuit) -> None:
@@ -261,27 +244,19 @@ def _check_scopes(circuit: Circuit) -> None:
     if not wrong.size:
         return
     e = int(wrong[0])
-    what = (
-        f"element {e} of or gate {circuit.elem_or[e]} ({name_of(circuit, circuit.elem_prime[e])}, "
-        f"{name_of(circuit, circuit.elem_sub[e])})"
-    )
-    spans = vtree.scope_range
-    if max(spans[prime[e], 0], spans[sub[e], 0]) < min(spans[prime[e], 1], spans[sub[e], 1]):
-        shared = sorted(set(vtree.scope(prime[e]).tolist()) & set(vtree.scope(sub[e]).tolist()))
-        raise CircuitError(f"{what} is not decomposable: prime and sub share variable X{shared[0]}")
-    for side, found, expected in (
-        ("prime", int(prime[e]), int(vtree.left[gate_node[e]])),
-        ("sub", int(sub[e]), int(vtree.right[gate_node[e]])),
-    ):
-        missing = sorted(set(vtree.scope(expected).tolist()) - set(vtree.scope(found).tolist()))
-        foreign = sorted(set(vtree.scope(found).tolist()) - set(vtree.scope(expected).tolist()))
-        if foreign:
-            raise CircuitError(
-                f"{what} is not structured: its {side} mentions X{foreign[0]}, "
-                f"outside the scope of vtree node {expected}"
-            )
-        if missing:
-            raise CircuitError(f"{what} is not smooth: its {side} does not mention X{missing[0]}")
+    names = [name_of(circuit, child[e]) for child in (circuit.elem_prime, circuit.elem_sub)]
+    what = f"element {e} of or gate {circuit.elem_or[e]} ({', '.join(names)})"
+    scopes = [set(vtree.scope(node).tolist()) for node in (prime[e], sub[e])]
+    if shared := scopes[0] & scopes[1]:
+        raise CircuitError(f"{what} is not decomposable: prime and sub share variable X{min(shared)}")
+    sides = ("prime", scopes[0], vtree.left[gate_node[e]]), ("sub", scopes[1], vtree.right[gate_node[e]])
+    for side, found, node in sides:
+        expected = set(vtree.scope(node).tolist())
+        if foreign := found - expected:
+            where = f"its {side} mentions X{min(foreign)}, outside the scope of vtree node {node}"
+            raise CircuitError(f"{what} is not structured: {where}")
+        if missing := expected - found:
+            raise CircuitError(f"{what} is not smooth: its {side} does not mention X{min(missing)}")
     raise CircuitError(f"{what} is not structured: its prime and sub belong to vtree nodes {prime[e]} and {sub[e]}")
 
 

@@ -33,9 +33,8 @@ class Part:
         if weighted.shape != (n_flows,):
             raise CircuitError(f"part: expected {n_flows} marks of what carries weights, found {weighted.shape}")
         if self.view.n_variables != self.circuit.n_variables:
-            raise CircuitError(
-                f"part: the view shows {self.view.n_variables} variables, the circuit has {self.circuit.n_variables}"
-            )
+            n_shown, n_read = self.view.n_variables, self.circuit.n_variables
+            raise CircuitError(f"part: the view shows {n_shown} variables, the circuit has {n_read}")
         weighted.setflags(write=False)
         object.__setattr__(self, "weighted", weighted)
 
@@ -68,8 +67,7 @@ class Part:
 def initial_part(view: View, vtree: Vtree) -> Part:
     """The part that learning starts from: weights for independent elements (over one variable for the literal X_0)."""
     circuit = initial_circuit(vtree)
-    weighted = np.ones(circuit.n_literals + circuit.n_elements, dtype=bool)
-    weighted[: circuit.n_literals] = False
+    weighted = np.arange(circuit.n_literals + circuit.n_elements) >= circuit.n_literals
     weighted[circuit.n_literals + dependent_elements(circuit)] = False
     if not circuit.n_or_gates:
         weighted[0] = True

@@ -132,9 +132,8 @@ class _Editor:
         elements = [_Element(prime, sub, e, True) for e, (prime, sub) in enumerate(wires)]
         start = circuit.or_start.tolist()
         self.touched: list[_Gate] = []
-        self.gates = [
-            _Gate(node, elements[start[g] : start[g + 1]]) for g, node in enumerate(circuit.or_vtree.tolist())
-        ]
+        nodes = circuit.or_vtree.tolist()
+        self.gates = [_Gate(node, elements[start[g] : start[g + 1]]) for g, node in enumerate(nodes)]
 
     def split(self, split: Split) -> None:
         gate, element, halves = self.halves(split)
@@ -164,22 +163,17 @@ class _Editor:
             gate = stack.pop()
             if gate not in reached:
                 reached.add(gate)
-                for element in self.gates[gate].elements:
-                    stack += [
-                        node - self._n_literals for node in (element.prime, element.sub) if node >= self._n_literals
-                    ]
+                children = (node for e in self.gates[gate].elements for node in (e.prime, e.sub))
+                stack += [node - self._n_literals for node in children if node >= self._n_literals]
         order = sorted(reached, key=lambda gate: (height[self.gates[gate].vtree], gate))
         number = np.arange(self._n_literals + len(self.gates), dtype=np.int32)
         number[self._n_literals + np.array(order, dtype=np.int64)] = self._n_literals + np.arange(len(order))
         gates = [self.gates[gate] for gate in order]
         elements = [element for gate in gates for element in gate.elements]
-        circuit = Circuit.trusted(
-            self._circuit.vtree,
-            frozen([gate.vtree for gate in gates]),
-            frozen(np.cumsum([0] + [len(gate.elements) for gate in gates])),
-            frozen(number[[element.prime for element in elements]]),
-            frozen(number[[element.sub for element in elements]]),
-        )
+        start = frozen(np.cumsum([0] + [len(gate.elements) for gate in gates]))
+        or_vtree = frozen([gate.vtree for gate in gates])
+        prime, sub = number[[e.prime for e in elements]], number[[e.sub for e in elements]]
+        circuit = Circuit(self._circuit.vtree, or_vtree, start, prime, sub, check=False)
         unchanged = np.array([element.unchanged for element in elements], dtype=bool)
         return SplitResult(circuit, frozen([element.origin for element in elements]), unchanged)
 
@@ -247,14 +241,11 @@ class _Copies:
         if depth == 0 or node < self._editor._n_literals:
             return node
         if (node, depth) not in self._copied:
-            gate = self._gate(node)
-            elements = [
-                _Element(self._copy(e.prime, depth - 1), self._copy(e.sub, depth - 1), e.origin, False)
-                for e in gate.elements
-            ]
-            copy = self._add(gate, elements)
-            assert copy is not None
-            self._copied[node, depth] = copy
+            gate, copy, below = self._gate(node), self._copy, depth - 1
+            elements = [_Element(copy(e.prime, below), copy(e.sub, below), e.origin, False) for e in gate.elements]
+            added = self._add(gate, elements)
+            assert added is not None
+            self._copied[node, depth] = added
         return self._copied[node, depth]
 
     def _add(self, source: _Gate, elements: list[_Element]) -> int | None:

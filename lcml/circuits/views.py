@@ -10,12 +10,12 @@ on the weights, so learning the weights stays convex.
 
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
-from lcml.arrays import IntArray, frozen
+from lcml.arrays import IntArray, even_cuts, frozen
 from lcml.circuits import vtree as vtrees
 from lcml.circuits.vtree import Vtree
 from lcml.errors import FormatError, SettingsError
@@ -97,21 +97,16 @@ class WindowView:
                     "use a smaller window or more padding"
                 )
             if padding >= window:
-                raise SettingsError(
-                    f"view: padding of {padding} {name} holds whole windows of {window}; use less than the window"
-                )
+                what = f"view: padding of {padding} {name} holds whole windows of {window}"
+                raise SettingsError(f"{what}; use less than the window")
             if self.grid[axis] > self.position_grid[axis]:
-                raise SettingsError(
-                    f"view: grid of {self.grid[axis]} {name} over {self.position_grid[axis]} {name} of positions; "
-                    "use fewer cells or a smaller stride"
-                )
+                what = f"view: grid of {self.grid[axis]} {name} over {self.position_grid[axis]} {name} of positions"
+                raise SettingsError(f"{what}; use fewer cells or a smaller stride")
         if self.channels is not None:
-            n_channels = self.image_shape[0]
+            last = self.image_shape[0] - 1
             _check_integers("channels", self.channels, None, 0)
-            if max(self.channels) >= n_channels or len(set(self.channels)) < len(self.channels):
-                raise SettingsError(
-                    f"view: channels: expected different ones of 0 to {n_channels - 1}, found {self.channels}"
-                )
+            if max(self.channels) > last or len(set(self.channels)) < len(self.channels):
+                raise SettingsError(f"view: channels: expected different ones of 0 to {last}, found {self.channels}")
 
     @property
     def n_inputs(self) -> int:
@@ -130,11 +125,9 @@ class WindowView:
     @property
     def position_grid(self) -> tuple[int, int]:
         """Rows and columns of positions."""
-        height, width = (
-            (self.image_shape[1 + axis] + 2 * self.padding[axis] - self.window[axis]) // self.stride[axis] + 1
-            for axis in (0, 1)
-        )
-        return height, width
+        sizes = zip(self.image_shape[1:], self.window, self.stride, self.padding, strict=True)
+        rows, columns = ((size + 2 * pad - window) // stride + 1 for size, window, stride, pad in sizes)
+        return rows, columns
 
     @property
     def n_positions(self) -> int:
@@ -148,9 +141,8 @@ class WindowView:
     def index(self) -> IntArray:
         """(n_positions, n_variables) the input that each variable reads, n_inputs where it lies in the padding."""
         _, height, width = self.image_shape
-        rows, columns = (
-            self.position_origin[:, axis, None] + np.arange(self.window[axis], dtype=np.int32) for axis in (0, 1)
-        )
+        corners = self.position_origin[:, :, None]
+        rows, columns = (corners[:, axis] + np.arange(size, dtype=np.int32) for axis, size in enumerate(self.window))
         inside = ((rows >= 0) & (rows < height))[:, :, None] & ((columns >= 0) & (columns < width))[:, None, :]
         pixel = np.where(inside, rows[:, :, None] * width + columns[:, None, :], -1)[:, None]
         offset = height * width * np.array(self.chosen_channels)[:, None, None]
@@ -166,14 +158,8 @@ class WindowView:
     @cached_property
     def position_origin(self) -> IntArray:
         """(n_positions, 2) row and column of the window's top-left corner in the image; negative in the padding."""
-        rows, columns = self._runs
-        places = [
-            (row, column)
-            for first_row, stop_row in pairwise(rows)
-            for first_column, stop_column in pairwise(columns)
-            for row in range(first_row, stop_row)
-            for column in range(first_column, stop_column)
-        ]
+        rows, columns = ([range(*run) for run in pairwise(runs)] for runs in self._runs)
+        places = [place for cell in product(rows, columns) for place in product(*cell)]
         return frozen(np.array(places) * self.stride - np.array(self.padding))
 
     def in_words(self) -> str:
@@ -186,7 +172,7 @@ class WindowView:
     @property
     def _runs(self) -> tuple[list[int], list[int]]:
         """Where each run of rows, and of columns, begins, and at last the number of positions."""
-        rows, columns = (_runs(n, cells) for n, cells in zip(self.position_grid, self.grid, strict=True))
+        rows, columns = map(even_cuts, self.position_grid, self.grid)
         return rows, columns
 
     def as_dict(self) -> dict[str, Any]:
@@ -196,7 +182,6 @@ class WindowView:
 
 
 View: TypeAlias = IdentityView | WindowView
-
 
 _KINDS: dict[str, Any] = {"identity": IdentityView, "window": WindowView}
 
@@ -237,12 +222,6 @@ def windows(view: View, examples: Array, xp: Any) -> Array:
     places = (view.position_origin + np.array(view.padding)).tolist()
     read = [images[:, :, y : y + height, x : x + width] for y, x in places]
     return xp.stack([xp.reshape(window, (n_examples, view.n_variables)) for window in read], axis=0)
-
-
-def _runs(n_positions: int, n_cells: int) -> list[int]:
-    """As `numpy.array_split` cuts: the first n_positions % n_cells runs are longer by one."""
-    size, longer = divmod(n_positions, n_cells)
-    return [cell * size + min(cell, longer) for cell in range(n_cells + 1)]
 
 
 def _check_integers(name: str, values: Any, count: int | None, least: int) -> None:

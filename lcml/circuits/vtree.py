@@ -48,8 +48,7 @@ class Vtree:
         """(n_nodes,) the parent of every node, -1 at the root."""
         parent = np.full(self.n_nodes, -1, dtype=np.int32)
         inner = np.flatnonzero(self.left >= 0)
-        parent[self.left[inner]] = inner
-        parent[self.right[inner]] = inner
+        parent[self.left[inner]] = parent[self.right[inner]] = inner
         return frozen(parent)
 
     @cached_property
@@ -134,10 +133,8 @@ def grid(height: int, width: int, offset: tuple[int, int] = (0, 0), n_channels: 
     pair up. Several channels have a tree each, the trees are paired in order, the pairs are paired, and so on.
     """
     if height < 1 or width < 1 or n_channels < 1:
-        raise CircuitError(
-            f"vtree grid: expected a height, a width and channels of at least 1, found {height} x {width} and "
-            f"{n_channels} channels"
-        )
+        found = f"{height} x {width} and {n_channels} channels"
+        raise CircuitError(f"vtree grid: expected a height, a width and channels of at least 1, found {found}")
     builder = _Builder()
     blocks = [_grid(builder, height, width, offset, channel * height * width) for channel in range(n_channels)]
     while len(blocks) > 1:
@@ -246,12 +243,8 @@ def _mutual_information(
     weighted = values if weights is None else values * weights[:, None]
     true = weighted.sum(axis=0)
     both = weighted.T @ values
-    counts = {
-        (1, 1): both,
-        (1, 0): true[:, None] - both,
-        (0, 1): true[None, :] - both,
-        (0, 0): n_examples - true[:, None] - true[None, :] + both,
-    }
+    counts = {(1, 1): both, (1, 0): true[:, None] - both, (0, 1): true[None, :] - both}
+    counts[0, 0] = n_examples - true[:, None] - true[None, :] + both
     total = n_examples + 4 * alpha
     marginal = {1: (true + 2 * alpha) / total, 0: (n_examples - true + 2 * alpha) / total}
     information = np.zeros_like(both)
@@ -287,14 +280,11 @@ def _validate(vtree: Vtree) -> None:
     left, right, variable = vtree.left, vtree.right, vtree.variable
     n_nodes = len(variable)
     if not (left.shape == right.shape == variable.shape == (n_nodes,)) or n_nodes % 2 == 0:
-        raise CircuitError(
-            f"vtree: expected left, right and variable of one odd length, found {left.shape}, {right.shape}, "
-            f"{variable.shape}"
-        )
+        found = f"{left.shape}, {right.shape}, {variable.shape}"
+        raise CircuitError(f"vtree: expected left, right and variable of one odd length, found {found}")
     inner = left >= 0
-    if np.any(inner != (right >= 0)) or np.any(inner != (variable < 0)):
-        node = int(np.flatnonzero((inner != (right >= 0)) | (inner != (variable < 0)))[0])
-        raise CircuitError(f"vtree node {node}: expected either two children or a variable")
+    if (wrong := np.flatnonzero((inner != (right >= 0)) | (inner != (variable < 0)))).size:
+        raise CircuitError(f"vtree node {wrong[0]}: expected either two children or a variable")
     if not np.array_equal(np.sort(variable[~inner]), np.arange((n_nodes + 1) // 2)):
         raise CircuitError(f"vtree: expected every variable 0..{(n_nodes - 1) // 2} at exactly one leaf")
     children = np.concatenate([left[inner], right[inner]])

@@ -4,9 +4,12 @@ from typing import Annotated
 
 import typer
 
-from lcml.cli.common import DataDirOption, JsonOption, ModelArgument, print_json, print_table
+from lcml.cli.common import DataDirOption, JsonOption, ModelArgument, option, print_json, print_table
 
 _SEED = 0
+
+_RATIOS = "to numpy", "to scipy"
+_COLUMNS = "batch", "backend", "features/s", "G elements/s", *_RATIOS, "predictions/s", *_RATIOS
 
 _MOST_EXAMPLES = 2**20
 """Larger batches are no faster, and inputs for them fill the memory."""
@@ -19,19 +22,15 @@ def bench(
         typer.Argument(
             metavar="[DATA]",
             help="What to predict, named as in evaluate; by default random inputs in the range that the model encodes.",
-            show_default=False,
         ),
     ] = None,
     batch_size: Annotated[
         list[int] | None,
-        typer.Option(
-            metavar="N",
-            min=1,
-            max=_MOST_EXAMPLES,
-            help="Examples per call; again for more. [default: 1, 32, 1024, 8192]",
+        option(
+            "Examples per call; again for more. [default: 1, 32, 1024, 8192]", metavar="N", min=1, max=_MOST_EXAMPLES
         ),
     ] = None,
-    rounds: Annotated[int, typer.Option(metavar="N", min=1, help="Measurements of each; their median counts.")] = 3,
+    rounds: Annotated[int, option("Measurements of each; their median counts.", metavar="N", min=1)] = 3,
     data_dir: DataDirOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -69,31 +68,12 @@ def bench(
         f"{facts['n_features']} features; {facts['n_element_evaluations']} element evaluations per example; "
         f"{facts['inputs']} inputs"
     )
-    print_table(
-        (
-            "batch",
-            "backend",
-            "features/s",
-            "G elements/s",
-            "to numpy",
-            "to scipy",
-            "predictions/s",
-            "to numpy",
-            "to scipy",
-        ),
-        [
-            (
-                speed.batch_size,
-                speed.backend,
-                round(speed.features_per_second),
-                speed.element_evaluations_per_second / 1e9,
-                speed.features_to_numpy,
-                speed.features_to_scipy_sparse,
-                round(speed.predictions_per_second),
-                speed.predictions_to_numpy,
-                speed.predictions_to_scipy_sparse,
-            )
-            for speed in speeds
-        ],
-    )
+    rows = []
+    for speed in speeds:
+        features = round(speed.features_per_second), speed.element_evaluations_per_second / 1e9
+        feature_ratios = speed.features_to_numpy, speed.features_to_scipy_sparse
+        ratios = speed.predictions_to_numpy, speed.predictions_to_scipy_sparse
+        predictions = round(speed.predictions_per_second), *ratios
+        rows.append((speed.batch_size, speed.backend, *features, *feature_ratios, *predictions))
+    print_table(_COLUMNS, rows)
     return None

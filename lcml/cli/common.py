@@ -1,7 +1,6 @@
 """What commands share: options of the same meaning, and how results are printed."""
 
 import json
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
@@ -15,7 +14,12 @@ from lcml.runs.config import options
 from lcml.runs.recipes import recipe_names
 
 
-def option(part: AnyField) -> Any:
+def option(help: str, *flags: str, metavar: str | None = None, panel: str | None = None, **limits: Any) -> Any:
+    """typer.Option, with what it says first."""
+    return typer.Option(*flags, help=help, metavar=metavar, rich_help_panel=panel, **limits)
+
+
+def setting_option(part: AnyField) -> Any:
     """The option of a setting, as Typer takes it: named as its field, or by its flags."""
     said = about(part)
     more = " Repeat the option for several." if is_list(part.type) else ""
@@ -43,27 +47,24 @@ _COMPLETIONS: Mapping[str, Callable[[str], list[str]]] = {
 }
 
 _RUN = options()
-TargetOption = Annotated[str | None, option(_RUN["target"])]
-DataDirOption = Annotated[str | None, option(_RUN["data_dir"])]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else there.")]
+TargetOption = Annotated[str | None, setting_option(_RUN["target"])]
+DataDirOption = Annotated[str | None, setting_option(_RUN["data_dir"])]
+JsonOption = Annotated[bool, option("Print one JSON object on stdout and nothing else there.", "--json")]
 
-BackendOption = Annotated[BackendName, typer.Option(help="Where to compute; auto: cupy where a CUDA device answers.")]
+BackendOption = Annotated[BackendName, option("Where to compute; auto: cupy where a CUDA device answers.")]
 TrackingUriOption = Annotated[
     str | None,
-    typer.Option(
-        metavar="URI",
-        help="Where runs are recorded; else as MLFLOW_TRACKING_URI says, else sqlite:///mlruns/mlflow.db.",
-        show_default=False,
+    option(
+        "Where runs are recorded; else as MLFLOW_TRACKING_URI says, else sqlite:///mlruns/mlflow.db.", metavar="URI"
     ),
 ]
-ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="The model file (.lcml).", show_default=False)]
+ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="The model file (.lcml).")]
 DataArgument = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
         help="Name of a set (digits, mnist, ...), a directory of IDX files or of features.npy and labels.npy, or an "
         ".npz, .csv or .parquet file.",
-        show_default=False,
         autocompletion=complete_data,
     ),
 ]
@@ -107,17 +108,3 @@ def _cell(value: object) -> str:
     from rich.markup import escape
 
     return "" if value is None else f"{value:.4g}" if isinstance(value, float) else escape(str(value))
-
-
-def peak_memory_mb() -> float:
-    """The most memory this process has had in use, in MB."""
-    import resource
-    from pathlib import Path
-
-    status = Path("/proc/self/status")
-    if status.exists():  # what getrusage says on Linux counts in the process that started this one
-        lines = dict(line.split(":", 1) for line in status.read_text().splitlines())
-        if "VmHWM" in lines:
-            return int(lines["VmHWM"].split()[0]) / 2**10
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / 2**20 if sys.platform == "darwin" else peak / 2**10

@@ -4,14 +4,12 @@ from typing import Annotated
 
 import typer
 
-from lcml.cli.common import JsonOption, ModelArgument, print_json
+from lcml.cli.common import JsonOption, ModelArgument, option, print_json
 
 
 def compact(
     model: ModelArgument,
-    output: Annotated[
-        str, typer.Option("--output", "-o", metavar="FILE", help="The model file to write.", show_default=False)
-    ],
+    output: Annotated[str, option("The model file to write.", "--output", "-o", metavar="FILE")],
     json: JsonOption = False,
 ) -> None:
     """Write the same function with weights for independent features alone: one less per or gate, none for literals.

@@ -4,24 +4,21 @@ from typing import Annotated
 
 import typer
 
+from lcml.cli.common import option
+
 
 def convert(
-    source: Annotated[str, typer.Argument(metavar="INPUT", help="A .circuit or .lcml file.", show_default=False)],
-    output: Annotated[
-        str,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="The file to write: .lcml or .circuit.", show_default=False
-        ),
-    ],
-    vtree: Annotated[str | None, typer.Option(metavar="FILE", help="The vtree of a .circuit to read.")] = None,
+    source: Annotated[str, typer.Argument(metavar="INPUT", help="A .circuit or .lcml file.")],
+    output: Annotated[str, option("The file to write: .lcml or .circuit.", "--output", "-o", metavar="FILE")],
+    vtree: Annotated[str | None, option("The vtree of a .circuit to read.", metavar="FILE")] = None,
     scale: Annotated[
-        float | None, typer.Option(metavar="S", help="The model divides raw features by this (255 for pixels).")
+        float | None, option("The model divides raw features by this (255 for pixels).", metavar="S")
     ] = None,
     classes: Annotated[
-        str | None, typer.Option(metavar="A,B,...", help="The classes of a .circuit to read; by default 0, 1, ...")
+        str | None, option("The classes of a .circuit to read; by default 0, 1, ...", metavar="A,B,...")
     ] = None,
     vtree_out: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Where the vtree of a model goes; by default beside the output.")
+        str | None, option("Where the vtree of a model goes; by default beside the output.", metavar="FILE")
     ] = None,
 ) -> None:
     """Convert between a model file and the text formats of the paper's authors.
@@ -32,14 +29,8 @@ def convert(
     """
     from lcml.formats import convert as convert_file
 
-    model = convert_file(
-        source,
-        output,
-        vtree=vtree,
-        vtree_out=vtree_out,
-        scale=scale,
-        classes=None if classes is None else _split(classes),
-    )
+    names = None if classes is None else _split(classes)
+    model = convert_file(source, output, vtree=vtree, vtree_out=vtree_out, scale=scale, classes=names)
     circuit = model.circuit
     typer.echo(
         f"{output}: {circuit.n_variables} variables, {len(model.classes)} classes, {circuit.n_or_gates} or gates, "

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lcml.backend.machine import peak_memory_mb
 from lcml.cli.common import (
     BackendOption,
     DataArgument,
@@ -13,7 +14,7 @@ from lcml.cli.common import (
     ModelArgument,
     TargetOption,
     open_backend,
-    peak_memory_mb,
+    option,
     print_json,
     print_table,
 )
@@ -33,12 +34,12 @@ def evaluate(
     data_dir: DataDirOption = None,
     rows: Annotated[
         str | None,
-        typer.Option(
+        option(
+            "train, valid or test: those of the training's division of these data; all. By default the test rows "
+            "of the data trained on and of a set with test examples of its own, all of any other file.",
             "--rows",
             "--split",
             metavar="ROWS",
-            help="train, valid or test: those of the training's division of these data; all. By default the test rows "
-            "of the data trained on and of a set with test examples of its own, all of any other file.",
         ),
     ] = None,
     json: JsonOption = False,

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from lcml.cli.common import DataArgument, DataDirOption, JsonOption, ModelArgument, TargetOption, print_json
+from lcml.cli.common import DataArgument, DataDirOption, JsonOption, ModelArgument, TargetOption, option, print_json
 
 _TOP = 10
 
@@ -12,10 +12,8 @@ _TOP = 10
 def explain(
     model: ModelArgument,
     data: DataArgument,
-    row: Annotated[
-        int, typer.Option(metavar="I", min=0, help="Which example of the data (the test part of a set), from 0.")
-    ] = 0,
-    top: Annotated[int, typer.Option(metavar="N", min=1, help="How many contributions to show.")] = _TOP,
+    row: Annotated[int, option("Which example of the data (the test part of a set), from 0.", metavar="I", min=0)] = 0,
+    top: Annotated[int, option("How many contributions to show.", metavar="N", min=1)] = _TOP,
     target: TargetOption = None,
     data_dir: DataDirOption = None,
     json: JsonOption = False,

@@ -4,72 +4,54 @@ from typing import Annotated, Any
 
 import typer
 
-from lcml.cli.common import JsonOption, TrackingUriOption, print_json
+from lcml.cli.common import JsonOption, TrackingUriOption, option, print_json
 
 _INTO, _GRAPH = "Where to", "Graph"
 
 
 def export(
-    model: Annotated[
-        str | None, typer.Argument(metavar="MODEL", help="The model file (.lcml).", show_default=False)
-    ] = None,
+    model: Annotated[str | None, typer.Argument(metavar="MODEL", help="The model file (.lcml).")] = None,
     output: Annotated[
         str | None,
-        typer.Option(
+        option(
+            "A file, or a model repository that gets NAME/VERSION/model.onnx.",
             "--output",
             "-o",
             metavar="DIR|FILE.onnx",
-            help="A file, or a model repository that gets NAME/VERSION/model.onnx.",
-            show_default=False,
-            rich_help_panel=_INTO,
+            panel=_INTO,
         ),
     ] = None,
     run: Annotated[
         str | None,
-        typer.Option(
-            metavar="RUN",
-            help="Instead of MODEL and --output: export the model of an MLflow run, given by id or name, and log the "
+        option(
+            "Instead of MODEL and --output: export the model of an MLflow run, given by id or name, and log the "
             "result to that run.",
-            rich_help_panel=_INTO,
+            metavar="RUN",
+            panel=_INTO,
         ),
     ] = None,
     tracking_uri: TrackingUriOption = None,
     name: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Name in a repository; else that of MODEL.", rich_help_panel=_INTO),
+        str | None, option("Name in a repository; else that of MODEL.", metavar="NAME", panel=_INTO)
     ] = None,
-    version: Annotated[
-        int | None, typer.Option(metavar="N", help="Version in a repository; else 1.", rich_help_panel=_INTO)
-    ] = None,
+    version: Annotated[int | None, option("Version in a repository; else 1.", metavar="N", panel=_INTO)] = None,
     profile: Annotated[
-        str,
-        typer.Option(
-            help="auto, throughput, latency, portable, flows or scatter: see docs/export.md.", rich_help_panel=_GRAPH
-        ),
+        str, option("auto, throughput, latency, portable, flows or scatter: see docs/export.md.", panel=_GRAPH)
     ] = "auto",
     input_dtype: Annotated[
         str,
-        typer.Option(
-            help="Type of the features: float32, uint8, float64, or auto: float32 where that holds them, else float64.",
-            rich_help_panel=_GRAPH,
+        option(
+            "Type of the features: float32, uint8, float64, or auto: float32 where that holds them, else float64.",
+            panel=_GRAPH,
         ),
     ] = "auto",
-    logits: Annotated[bool, typer.Option("--logits", help="Add the output logits.", rich_help_panel=_GRAPH)] = False,
+    logits: Annotated[bool, option("Add the output logits.", "--logits", panel=_GRAPH)] = False,
     explain: Annotated[
         bool,
-        typer.Option(
-            "--explain",
-            help="Add the output contributions, and a file that says in words what each is.",
-            rich_help_panel=_GRAPH,
-        ),
+        option("Add the output contributions, and a file that says in words what each is.", "--explain", panel=_GRAPH),
     ] = False,
-    opset: Annotated[
-        int | None, typer.Option(metavar="N", help="Opset of ai.onnx; else 18.", rich_help_panel=_GRAPH)
-    ] = None,
-    self_check: Annotated[
-        bool,
-        typer.Option(help="Run the graph against the model before writing it.", rich_help_panel=_GRAPH),
-    ] = True,
+    opset: Annotated[int | None, option("Opset of ai.onnx; else 18.", metavar="N", panel=_GRAPH)] = None,
+    self_check: Annotated[bool, option("Run the graph against the model before writing it.", panel=_GRAPH)] = True,
     json: JsonOption = False,
 ) -> None:
     """Write a model as ONNX, checked against the model itself.
@@ -81,14 +63,8 @@ def export(
     from lcml.cli import run_export
     from lcml.errors import SettingsError
 
-    options: dict[str, Any] = {
-        "profile": profile,
-        "input_dtype": input_dtype,
-        "logits": logits,
-        "explain": explain,
-        "opset": opset,
-        "self_check": self_check,
-    }
+    options: dict[str, Any] = {"profile": profile, "input_dtype": input_dtype, "logits": logits, "explain": explain}
+    options |= {"opset": opset, "self_check": self_check}
     place = {key: value for key, value in (("name", name), ("version", version)) if value is not None}
     if run is not None:
         if model is not None or output is not None or place:

@@ -14,12 +14,7 @@ _DIVISION = {"seed": int, "valid_fraction": float, "test_fraction": float, "trai
 
 
 def read_examples(
-    model: LogisticCircuit,
-    data: str,
-    *,
-    target: str | None = None,
-    data_dir: str | None = None,
-    require_labels: bool = True,
+    model: LogisticCircuit, data: str, *, target: str | None = None, data_dir: str | None, require_labels: bool = True
 ) -> Examples:
     """Examples of `data` for `model`, labels as positions among its classes: the test examples of a set that has a name
     or test examples of its own, by the training's division, else the whole file.
@@ -51,12 +46,13 @@ def rows_to_measure(
     """
     if rows is not None and rows not in get_args(RowsName):
         raise SettingsError(f"rows: expected one of {', '.join(get_args(RowsName))}, found {rows!r}")
+    options = _options(model, target, data_dir)
     splits = _trained_on(model, data, target, data_dir)
     if splits is None:
-        return _of_other_data(model, data, rows, target, data_dir)
+        return _of_other_data(model, data, rows, options)
     n_seen = len(splits.train) + len(splits.valid)
     if rows == "all" or (rows is None and not len(splits.test)):
-        every, _ = load_rows(data, **_options(model, target, data_dir), split="all")
+        every, _ = load_rows(data, **options, split="all")
         return Rows(every, "all", False, _SEEN.format(f"{n_seen} of these {len(every)} rows"))
     which = cast("SplitName", rows or "test")
     part: Examples = getattr(splits, which)
@@ -65,16 +61,13 @@ def rows_to_measure(
     return Rows(part, which, False, None if which == "test" else _SEEN.format("these rows"))
 
 
-def _of_other_data(
-    model: LogisticCircuit, data: str, rows: str | None, target: str | None, data_dir: str | None
-) -> Rows:
+def _of_other_data(model: LogisticCircuit, data: str, rows: str | None, options: Mapping[str, Any]) -> Rows:
     trained_on = training_data(model)
     if rows not in (None, "all"):
         raise DataError(
             f"{data} is not what the model was trained on ({trained_on.get('name', 'unknown')}), so it has no {rows} "
             "rows; leave --rows out to take all that is meant for testing"
         )
-    options = _options(model, target, data_dir)
     examples, which = load_rows(data, **options, split="test" if rows is None else "all")
     return Rows(examples, which, True, None if "fingerprint" in trained_on else _UNKNOWN)
 
@@ -87,7 +80,7 @@ def _trained_on(model: LogisticCircuit, data: str, target: str | None, data_dir:
     """The training's division of `data`, None where these are other data."""
     fingerprint = training_data(model).get("fingerprint")
     try:
-        splits = load_splits(data, target=_target(model, target), data_dir=data_dir, **_division(model))
+        splits = load_splits(data, **_division(model, target, data_dir))
     except DataError:
         return None
     return splits if splits.fingerprint == fingerprint and splits.classes == model.classes else None
@@ -95,27 +88,15 @@ def _trained_on(model: LogisticCircuit, data: str, target: str | None, data_dir:
 
 def _options(model: LogisticCircuit, target: str | None, data_dir: str | None) -> dict[str, Any]:
     """How `lcml.data.load_rows` reads data for the model."""
-    return {
-        "classes": model.classes,
-        "feature_names": known_names(model),
-        "target": _target(model, target),
-        "data_dir": data_dir,
-        **_division(model),
-    }
+    of_model = {"classes": model.classes, "feature_names": known_names(model)}
+    return of_model | _division(model, target, data_dir)
 
 
-def _target(model: LogisticCircuit, target: str | None) -> str | None:
-    return target if target is not None else cast("str | None", training_data(model).get("target"))
-
-
-def _division(model: LogisticCircuit) -> dict[str, Any]:
-    """How the training divided its data."""
-    trained_on = training_data(model)
-    return {
-        name: kind(trained_on[name])
-        for name, kind in _DIVISION.items()
-        if isinstance(trained_on.get(name), int | float)
-    }
+def _division(model: LogisticCircuit, target: str | None, data_dir: str | None) -> dict[str, Any]:
+    """How the training read and divided its data, or would those in `data_dir`."""
+    known = training_data(model)
+    division = {name: kind(known[name]) for name, kind in _DIVISION.items() if isinstance(known.get(name), int | float)}
+    return {"target": known.get("target") if target is None else target, "data_dir": data_dir, **division}
 
 
 def training_data(model: LogisticCircuit) -> Mapping[str, Any]:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lcml.cli.common import JsonOption, ModelArgument, print_json, print_table
+from lcml.cli.common import JsonOption, ModelArgument, option, print_json, print_table
 
 if TYPE_CHECKING:
     from lcml.circuits.circuit import Circuit
@@ -17,9 +17,7 @@ _MOST_VALUES = 8
 def inspect(
     model: ModelArgument,
     json: JsonOption = False,
-    top: Annotated[
-        int, typer.Option(metavar="N", min=0, help="How many conditions of largest weight to show per class.")
-    ] = _TOP,
+    top: Annotated[int, option("How many conditions of largest weight to show per class.", metavar="N", min=0)] = _TOP,
 ) -> None:
     """Show what is in a model: sizes, encoder, classes, where it comes from, and what weighs most in it."""
     from lcml.explain.conditions import feature_cases

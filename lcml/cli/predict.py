@@ -5,7 +5,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lcml.cli.common import BackendOption, DataArgument, DataDirOption, ModelArgument, TargetOption, open_backend
+from lcml.cli.common import (
+    BackendOption,
+    DataArgument,
+    DataDirOption,
+    ModelArgument,
+    TargetOption,
+    open_backend,
+    option,
+)
 
 if TYPE_CHECKING:
     from lcml.arrays import FloatArray
@@ -16,11 +24,9 @@ def predict(
     model: ModelArgument,
     data: DataArgument,
     output: Annotated[
-        str | None, typer.Option("--output", "-o", metavar="FILE.csv", help="Where to write; by default stdout.")
+        str | None, option("Where to write; by default stdout.", "--output", "-o", metavar="FILE.csv")
     ] = None,
-    proba: Annotated[
-        bool, typer.Option("--proba/--no-proba", help="Whether to add a column of probabilities per class.")
-    ] = True,
+    proba: Annotated[bool, option("Whether to add a column of probabilities per class.", "--proba/--no-proba")] = True,
     target: TargetOption = None,
     data_dir: DataDirOption = None,
     backend: BackendOption = "auto",

@@ -27,12 +27,8 @@ class TrainProgress(AbstractContextManager["TrainProgress"]):
         self._elapsed = 0.0
         self._bars: Progress | None = None
         if self._console.is_terminal and not quiet:
-            columns = (
-                TextColumn("{task.description:<11}"),
-                BarColumn(bar_width=16),
-                TextColumn("{task.fields[figures]}"),
-            )
-            self._bars = Progress(*columns, TimeElapsedColumn(), console=self._console)
+            name, figures = TextColumn("{task.description:<11}"), TextColumn("{task.fields[figures]}")
+            self._bars = Progress(name, BarColumn(bar_width=16), figures, TimeElapsedColumn(), console=self._console)
 
     def __enter__(self) -> Self:
         if self._bars is not None:
@@ -89,12 +85,11 @@ class TrainProgress(AbstractContextManager["TrainProgress"]):
 
     def _rounds_left(self, record: "RoundRecord") -> int:
         """Rounds until a limit is met, if each grows by its full share."""
-        limits = (self._settings.max_elements, record.n_elements), (self._settings.max_parameters, record.n_parameters)
+        settings = self._settings
+        limits = (settings.max_elements, record.n_elements), (settings.max_parameters, record.n_parameters)
         room = min((limit / now for limit, now in limits if limit is not None), default=math.inf)
-        by_size = (
-            math.ceil(max(0.0, math.log(room)) / math.log1p(self._settings.growth)) if room < math.inf else math.inf
-        )
-        return int(min(self._settings.rounds - record.round, by_size))
+        by_size = math.ceil(max(0.0, math.log(room)) / math.log1p(settings.growth)) if room < math.inf else math.inf
+        return int(min(settings.rounds - record.round, by_size))
 
     def _left(self, record: "RoundRecord") -> str:
         """How long the rest takes at most, if rounds take as long as this one."""

@@ -5,17 +5,13 @@ from typing import Annotated
 
 import typer
 
-from lcml.cli.common import JsonOption, TrackingUriOption, print_json
+from lcml.cli.common import JsonOption, TrackingUriOption, option, print_json
 
 
 def register(
     run: Annotated[str, typer.Argument(metavar="RUN", help="Id or name of a run that has an ONNX model.")],
-    name: Annotated[
-        str, typer.Option(metavar="NAME", help="The registered model that gets a new version.", show_default=False)
-    ],
-    alias: Annotated[
-        str | None, typer.Option(metavar="ALIAS", help="What is to stand for this version from now on.")
-    ] = None,
+    name: Annotated[str, option("The registered model that gets a new version.", metavar="NAME")],
+    alias: Annotated[str | None, option("What is to stand for this version from now on.", metavar="ALIAS")] = None,
     tracking_uri: TrackingUriOption = None,
     json: JsonOption = False,
 ) -> None:

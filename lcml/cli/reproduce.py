@@ -4,52 +4,42 @@ from typing import Annotated
 
 import typer
 
-from lcml.cli.common import BackendOption, DataDirOption, JsonOption, TrackingUriOption, open_backend
+from lcml.cli.common import BackendOption, DataDirOption, JsonOption, TrackingUriOption, open_backend, option
 
 _INTERRUPTED = 130
 
 
 def reproduce(
     table: Annotated[
-        int | None,
-        typer.Option(min=1, max=3, help="Only this table of the paper: 1 accuracy, 2 sizes, 3 fewer images."),
+        int | None, option("Only this table of the paper: 1 accuracy, 2 sizes, 3 fewer images.", min=1, max=3)
     ] = None,
     row: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="Run only this row, or rows, such as mnist-100-flat or 'mnist-*'; repeat the option.",
-            show_default=False,
-        ),
+        option("Run only this row, or rows, such as mnist-100-flat or 'mnist-*'; repeat the option.", metavar="NAME"),
     ] = None,
     skip: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME", help="Do not run this row, or rows, such as '*-svm'; repeat the option.", show_default=False
-        ),
+        list[str] | None, option("Do not run this row, or rows, such as '*-svm'; repeat the option.", metavar="NAME")
     ] = None,
     models: Annotated[
         str | None,
-        typer.Option(
+        option(
+            "Take circuits from DIR/RECIPE.lcml that were trained with a row's settings, and only measure them.",
             metavar="DIR",
-            help="Take circuits from DIR/RECIPE.lcml that were trained with a row's settings, and only measure them.",
         ),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Few training images, few iterations: a few minutes, to try it out.")
+        bool, option("Few training images, few iterations: a few minutes, to try it out.", "--quick")
     ] = False,
     output: Annotated[
         str | None,
-        typer.Option(
-            "--output", "-o", metavar="DIR", help="Directory of the results; else reproduction (-quick with --quick)."
-        ),
+        option("Directory of the results; else reproduction (-quick with --quick).", "--output", "-o", metavar="DIR"),
     ] = None,
     data_dir: DataDirOption = None,
     backend: BackendOption = "auto",
-    no_tracking: Annotated[bool, typer.Option("--no-tracking", help="Record the runs nowhere.")] = False,
+    no_tracking: Annotated[bool, option("Record the runs nowhere.", "--no-tracking")] = False,
     tracking_uri: TrackingUriOption = None,
     json: JsonOption = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
+    quiet: Annotated[bool, option("Show no progress.", "--quiet", "-q")] = False,
 ) -> None:
     """Run the paper's experiments and write its tables beside its claims: circuits and scikit-learn's models.
 
@@ -61,7 +51,8 @@ def reproduce(
 
     from lcml.cli.run_reproduction import run
     from lcml.errors import SettingsError
-    from lcml.reproduce import TABLES, Setup
+    from lcml.reproduce.experiments import TABLES
+    from lcml.reproduce.runner import Setup
 
     if no_tracking and tracking_uri is not None:
         raise SettingsError("no_tracking and tracking_uri contradict each other; leave one out")

@@ -11,25 +11,11 @@ from lcml.cli.common import print_json
 from lcml.cli.progress import TrainProgress
 from lcml.cli.signals import StopSignals
 from lcml.errors import MissingDependencyError, SettingsError
-from lcml.reproduce import (
-    EXPERIMENT,
-    Row,
-    RowResult,
-    Setup,
-    check_same,
-    load_row,
-    measure,
-    prepare_circuit,
-    row_path,
-    row_settings,
-    rows_of,
-    run_baseline,
-    run_circuit,
-    save_row,
-    trained_model,
-    write_picture,
-    write_tables,
-)
+from lcml.reproduce import runner
+from lcml.reproduce.experiments import Row, rows_of
+from lcml.reproduce.results import RowResult, check_same, load_row, row_path, save_row
+from lcml.reproduce.runner import Setup
+from lcml.reproduce.tables import write_picture, write_tables
 from lcml.runs.recipes import recipe_names
 from lcml.runs.training import make_learner
 from lcml.tracking import MlflowTracker, NullTracker, Tracker, experiment_name, store_uri
@@ -64,12 +50,7 @@ def run(
     if exit_code:
         return exit_code
     if json:
-        print_json(
-            {
-                "tables": [str(path) for path in paths],
-                "rows": [dataclasses.asdict(result) for result in results.values()],
-            }
-        )
+        print_json({"tables": [str(path) for path in paths], "rows": list(map(dataclasses.asdict, results.values()))})
     else:
         for path in paths:
             typer.echo(path.read_text(encoding="utf-8") if path.suffix == ".md" else f"Written: {path}")
@@ -94,7 +75,7 @@ def _results_there(rows: Sequence[Row], setup: Setup) -> dict[Row, RowResult]:
     for row in rows:
         result = load_row(setup.directory, row.name)
         if result is not None:
-            check_same(row_path(setup.directory, row.name), result.settings, row_settings(row, setup))
+            check_same(row_path(setup.directory, row.name), result.settings, runner.row_settings(row, setup))
             results[row] = result
     return results
 
@@ -106,14 +87,14 @@ def _run_row(row: Row, setup: Setup, title: str, *, quiet: bool) -> tuple[RowRes
         with StopSignals("Stopping; this row begins anew next time.") as signals:
             say(title)
             tracker = _tracker(setup, lambda message: typer.echo(message, err=True))
-            return run_baseline(row, setup, tracker, should_stop=lambda: signals.requested), signals.exit_code
-    found = trained_model(row, setup)
+            return runner.run_baseline(row, setup, tracker, should_stop=lambda: signals.requested), signals.exit_code
+    found = runner.trained_model(row, setup)
     if found is not None:
         path, model = found
         say(f"{title} from {path}")
-        return measure(row, setup, model), 0
+        return runner.measure(row, setup, model), 0
     say(title)
-    prepared = prepare_circuit(row, setup)
+    prepared = runner.prepare_circuit(row, setup)
     state = prepared.checkpoint.state
     first_round = 0 if state is None else state.round + 1
     with TrainProgress(prepared.config.learn, first_round, quiet=quiet) as progress, StopSignals() as signals:
@@ -124,6 +105,7 @@ def _run_row(row: Row, setup: Setup, title: str, *, quiet: bool) -> tuple[RowRes
 
         learner = make_learner(prepared, should_stop)
         tracker = _tracker(setup, progress.say)
+        run_circuit = runner.run_circuit
         result = run_circuit(row, setup, prepared, learner, tracker, on_round=progress.round, should_stop=should_stop)
     return result, signals.exit_code
 
@@ -131,7 +113,7 @@ def _run_row(row: Row, setup: Setup, title: str, *, quiet: bool) -> tuple[RowRes
 def _tracker(setup: Setup, notify: Callable[[str], None]) -> Tracker:
     if setup.no_tracking:
         return NullTracker()
-    return MlflowTracker(setup.tracking_uri, experiment_name(None, EXPERIMENT), notify=notify)
+    return MlflowTracker(setup.tracking_uri, experiment_name(None, runner.EXPERIMENT), notify=notify)
 
 
 def _require_packages(setup: Setup) -> None:

@@ -7,8 +7,9 @@ from typing import Any
 
 import typer
 
+from lcml.backend.machine import peak_memory_mb
 from lcml.cli import run_export
-from lcml.cli.common import open_backend, peak_memory_mb, print_table
+from lcml.cli.common import open_backend, print_table
 from lcml.cli.progress import TrainProgress
 from lcml.cli.resume import resume
 from lcml.cli.run_export import Exported

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lcml.cli.common import JsonOption, TrackingUriOption, print_json, print_table
+from lcml.cli.common import JsonOption, TrackingUriOption, option, print_json, print_table
 from lcml.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -19,40 +19,35 @@ _SMALLER_IS_BETTER = ("loss", "seconds", "n_")
 
 
 def runs(
-    experiment: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The experiment to list; by default lcml.")
-    ] = None,
+    experiment: Annotated[str | None, option("The experiment to list; by default lcml.", metavar="NAME")] = None,
     tracking_uri: TrackingUriOption = None,
     sort: Annotated[
         str | None,
-        typer.Option(
-            metavar="METRIC",
-            help="Put the best run first by this metric (small losses, seconds and counts, large others); "
+        option(
+            "Put the best run first by this metric (small losses, seconds and counts, large others); "
             "by default the newest.",
+            metavar="METRIC",
         ),
     ] = None,
-    limit: Annotated[int, typer.Option(metavar="N", min=1, help="How many runs to show.")] = _LIMIT,
+    limit: Annotated[int, option("How many runs to show.", metavar="N", min=1)] = _LIMIT,
     json: JsonOption = False,
     close_stale: Annotated[
         bool,
-        typer.Option(
-            "--close-stale",
-            help="Instead: set to KILLED the runs whose process has died here, or of which nothing was heard for a "
+        option(
+            "Instead: set to KILLED the runs whose process has died here, or of which nothing was heard for a "
             "quarter of an hour; send and tidy up what they left here.",
+            "--close-stale",
         ),
     ] = False,
     close_all: Annotated[
-        bool,
-        typer.Option(
-            "--all", help="With --close-stale: also runs that never say that they live (of versions before 0.2)."
-        ),
+        bool, option("With --close-stale: also runs that never say that they live (of versions before 0.2).", "--all")
     ] = False,
     replay: Annotated[
         Path | None,
-        typer.Option(
-            metavar="SPOOL",
-            help="Instead: send what an outage of the tracking server left in this spool, or in all of a directory, "
+        option(
+            "Instead: send what an outage of the tracking server left in this spool, or in all of a directory, "
             "and delete it.",
+            metavar="SPOOL",
         ),
     ] = None,
 ) -> None:

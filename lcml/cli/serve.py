@@ -17,9 +17,7 @@ def serve(
     arguments: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="MODEL",
-            help="FILE.onnx, a directory with NAME/VERSION/model.onnx, or models:/NAME@ALIAS.",
-            show_default=False,
+            metavar="MODEL", help="FILE.onnx, a directory with NAME/VERSION/model.onnx, or models:/NAME@ALIAS."
         ),
     ] = None,
     tracking_uri: TrackingUriOption = None,

@@ -8,7 +8,7 @@ from typing import Annotated, Any, get_args
 
 import typer
 
-from lcml.cli.common import complete_data, option, print_json
+from lcml.cli.common import complete_data, print_json, setting_option
 from lcml.cli.config_file import given_options, is_typed
 from lcml.errors import SettingsError
 from lcml.learning.fields import about, is_list, setting
@@ -84,7 +84,7 @@ def _parameters() -> Iterator[inspect.Parameter]:
         default: Any = part.default
         if is_list(hint):  # what Typer calls an option that is repeated
             hint, default = GenericAlias(list, get_args(hint)[0]), list(default)
-        as_typer = option(part)
+        as_typer = setting_option(part)
         if name == "data":
             as_typer = typer.Argument(help=about(part).help, autocompletion=complete_data)
         yield inspect.Parameter(name, kind, default=default, annotation=Annotated[hint, as_typer])

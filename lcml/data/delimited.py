@@ -61,7 +61,7 @@ def open_text_table(path: Path, expected: tuple[str, ...]) -> TextTable:
         file.seek(0)
         rows = csv.reader(_lines(file, path), delimiter=separator)
         names = next(rows, [])
-        if names and all(map(_is_number, names)) and not set(expected) & set(names):
+        if names and all(map(is_number, names)) and not set(expected) & set(names):
             raise DataError(
                 f"{path} starts with numbers ({listed(names)}); put a line of column names before them, or name the "
                 "target among them with --target"
@@ -125,7 +125,8 @@ def _separator(path: Path, line: str) -> str:
     return usual if usual in bare else max(_SEPARATORS, key=lambda mark: (bare.count(mark), mark == usual))
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """Whether `float` reads it."""
     try:
         float(text)
     except ValueError:

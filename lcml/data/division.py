@@ -98,18 +98,10 @@ def divide(raw: RawSet, valid_fraction: float, test_fraction: float, train_fract
         counts = np.bincount(codes[rest], minlength=len(classes))
         others, chosen = draw(codes[rest], apportion(counts, valid_fraction, least=1, leave=1), rng_valid)
         train, valid = rest[others], rest[chosen]
-    return DataSplits(
-        name=raw.name,
-        train=_take(whole, train),
-        valid=_take(whole, valid),
-        test=_take(whole, test) if own_test is None else own_test,
-        classes=classes,
-        image_shape=raw.image_shape,
-        feature_names=raw.feature_names,
-        fingerprint=_fingerprint(classes, [whole] if own_test is None else [whole, own_test]),
-        source=raw.source,
-        notes=raw.notes,
-    )
+    parts = _take(whole, train), _take(whole, valid), _take(whole, test) if own_test is None else own_test
+    fingerprint = _fingerprint(classes, [whole] if own_test is None else [whole, own_test])
+    shown = raw.image_shape, raw.feature_names
+    return DataSplits(raw.name, *parts, classes, *shown, fingerprint, raw.source, raw.notes)
 
 
 def _check_fractions(valid_fraction: float, test_fraction: float, train_fraction: float, seed: int) -> None:

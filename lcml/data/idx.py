@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lcml.data.raw import RawSet, check_size, default_names, listed, rows_of_pixels
+from lcml.data.raw import RawSet, check_size, default_names, listed, rows_of_pixels, unlabelled
 from lcml.data.stored import fits
 from lcml.errors import DataError, FormatError
 from lcml.inputs.rows import Matrix, StoredMatrix, all_rows
@@ -100,26 +100,16 @@ def read_idx_directory(path: str | Path, memory: float, name: str | None = None)
         if shapes:
             check_size(shapes[0], str(path))
             if shapes[1] != shapes[0][:1]:
-                raise DataError(
-                    f"{path} has {shapes[0][0]} {what} but labels of shape {shapes[1]}; give one label per "
-                    "example, in one dimension"
-                )
+                raise unlabelled(str(path), shapes[0][0], what, shapes[1])
     images = {part: read_images(file, memory) for part, file in files.items() if file and part.endswith("images")}
     labels = {part: read_idx(file) for part, file in files.items() if file and part.endswith("labels")}
     features, image_shape = images["train-images"]
     test_features, test_shape = images.get("t10k-images", (None, image_shape))
     if test_shape != image_shape:
         raise DataError(f"{path}: training images are {image_shape} but test images {test_shape}; give one size")
-    return RawSet(
-        name=name or path.resolve().name,
-        source=str(path),
-        features=features,
-        labels=labels["train-labels"],
-        feature_names=default_names(features.shape[1], image_shape),
-        image_shape=image_shape,
-        test_features=test_features,
-        test_labels=labels.get("t10k-labels"),
-    )
+    name, names = name or path.resolve().name, default_names(features.shape[1], image_shape)
+    test = test_features, labels.get("t10k-labels")
+    return RawSet(name, str(path), features, labels["train-labels"], names, image_shape, *test)
 
 
 def _find(directory: Path, part: str) -> Path | None:
@@ -129,11 +119,9 @@ def _find(directory: Path, part: str) -> Path | None:
 
 def _read(stream: io.BufferedIOBase, path: Path, limit: int) -> NDArray[Any]:
     shape, dtype = _header(stream, path, limit)
-    array = np.empty(shape, dtype)
-    n_bytes, promise = array.nbytes, _promise(shape, dtype)
+    array, promise, done = np.empty(shape, dtype), _promise(shape, dtype), 0
     target = array.reshape(-1).view(np.uint8).data
-    done = 0
-    while done < n_bytes:
+    while done < array.nbytes:
         n_read = stream.readinto(target[done : done + READ_BYTES])
         if not n_read:
             raise FormatError(f"{promise}, but it ends after {done}; fetch the file again", path)

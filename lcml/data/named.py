@@ -51,16 +51,11 @@ def read_named(name: str, data_dir: str | Path | None, memory: float) -> RawSet:
 def _shipped(name: str) -> RawSet:
     from sklearn import datasets
 
-    bunch = getattr(datasets, SHIPPED[name])()
-    image_shape = DIGITS_SHAPE if name == "digits" else None
-    return RawSet(
-        name=name,
-        source=f"scikit-learn's {name}",
-        features=bunch.data,
-        labels=bunch.target if name == "digits" else np.asarray(bunch.target_names, str)[bunch.target],
-        feature_names=default_names(0, image_shape) or tuple(str(column) for column in bunch.feature_names),
-        image_shape=image_shape,
-    )
+    bunch, source = getattr(datasets, SHIPPED[name])(), f"scikit-learn's {name}"
+    if name == "digits":
+        return RawSet(name, source, bunch.data, bunch.target, default_names(0, DIGITS_SHAPE), DIGITS_SHAPE)
+    labels = np.asarray(bunch.target_names, str)[bunch.target]
+    return RawSet(name, source, bunch.data, labels, tuple(map(str, bunch.feature_names)))
 
 
 def _fetched(name: str) -> RawSet:
@@ -76,13 +71,5 @@ def _fetched(name: str) -> RawSet:
             f"(train-images-idx3-ubyte.gz and so on) with --data-dir or {DATA_DIR_VARIABLE}"
         ) from error
     features, labels = np.asarray(bunch.data).astype(np.uint8), np.asarray(bunch.target).astype(np.uint8)
-    return RawSet(
-        name=name,
-        source=f"OpenML's {IMAGE_SETS[name]}",
-        features=features[:N_TRAIN],
-        labels=labels[:N_TRAIN],
-        feature_names=default_names(0, IMAGE_SHAPE),
-        image_shape=IMAGE_SHAPE,
-        test_features=features[N_TRAIN:],
-        test_labels=labels[N_TRAIN:],
-    )
+    train, test = (features[:N_TRAIN], labels[:N_TRAIN]), (features[N_TRAIN:], labels[N_TRAIN:])
+    return RawSet(name, f"OpenML's {IMAGE_SETS[name]}", *train, default_names(0, IMAGE_SHAPE), IMAGE_SHAPE, *test)

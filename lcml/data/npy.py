@@ -6,6 +6,8 @@ labels.npy     (n,)
 
 import errno
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -27,17 +29,9 @@ def read_npy_directory(path: Path, memory: float, require_labels: bool = True) -
     Raises DataError for a missing file or another shape, FormatError for a damaged one.
     """
     features, image_shape = _features(path / FEATURES, memory)
-    labels = None
-    if require_labels:
-        labels = _labels(path / LABELS)
-    return RawSet(
-        name=path.resolve().name,
-        source=str(path),
-        features=features,
-        labels=labels,
-        feature_names=default_names(features.shape[1], image_shape),
-        image_shape=image_shape,
-    )
+    labels = _labels(path / LABELS) if require_labels else None
+    names = default_names(features.shape[1], image_shape)
+    return RawSet(path.resolve().name, str(path), features, labels, names, image_shape)
 
 
 def read_header(file: Any, n_bytes: int) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
@@ -57,36 +51,25 @@ def read_header(file: Any, n_bytes: int) -> tuple[tuple[int, ...], bool, np.dtyp
 
 
 def _features(path: Path, memory: float) -> tuple[Matrix, tuple[int, int] | None]:
-    file = _open(path)
-    try:
+    with _open(path) as file, _damage_of(path):
         shape, by_columns, dtype = read_header(file, path.stat().st_size)
-    except ValueError as error:
-        file.close()
-        raise _damaged(path, error) from error
+        offset = file.tell()
     if by_columns or len(shape) not in (2, 3) or dtype.kind not in "buif":
-        file.close()
         order = ", by columns" if by_columns else ""
         raise DataError(
             f"{path}: expected numbers as a matrix (n, d) or images (n, height, width), row by row; found shape "
             f"{shape} of type {dtype}{order}: save it with numpy.save(path, numpy.ascontiguousarray(features))"
         )
-    try:
-        check_size(shape, str(path))
-    except DataError:
-        file.close()
-        raise
-    matrix = StoredMatrix(file, (shape[0], math.prod(shape[1:])), dtype, file.tell())
+    check_size(shape, str(path))
+    matrix = StoredMatrix(_open(path), (shape[0], math.prod(shape[1:])), dtype, offset)
     return load_if_fits(matrix, memory), (shape[1], shape[2]) if len(shape) == 3 else None
 
 
 def _labels(path: Path) -> NDArray[Any]:
-    with _open(path) as file:
-        try:
-            read_header(file, path.stat().st_size)
-            file.seek(0)
-            return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
-        except ValueError as error:
-            raise _damaged(path, error) from error
+    with _open(path) as file, _damage_of(path):
+        read_header(file, path.stat().st_size)
+        file.seek(0)
+        return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
 
 
 def _open(path: Path) -> BinaryIO:
@@ -100,5 +83,10 @@ def _open(path: Path) -> BinaryIO:
         ) from error
 
 
-def _damaged(path: Path, error: ValueError) -> FormatError:
-    return FormatError(f"not a readable .npy file ({error}); write it again with numpy.save", path)
+@contextmanager
+def _damage_of(path: Path) -> Iterator[None]:
+    """FormatError for what is wrong with the file."""
+    try:
+        yield
+    except ValueError as error:
+        raise FormatError(f"not a readable .npy file ({error}); write it again with numpy.save", path) from error

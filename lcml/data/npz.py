@@ -13,14 +13,11 @@ from numpy.typing import NDArray
 
 from lcml.data.idx import GZIP_MAX_RATIO as MAX_RATIO
 from lcml.data.npy import read_header
-from lcml.data.raw import RawSet, check_size, default_names, listed, rows_of_pixels
+from lcml.data.raw import RawSet, check_size, default_names, listed, rows_of_pixels, unlabelled
 from lcml.errors import DataError, FormatError
 
-WHOLE: tuple[tuple[str, ...], ...] = (("X", "y"), ("x", "y"), ("features", "labels"))
-DIVIDED: tuple[tuple[str, ...], ...] = (
-    ("X_train", "y_train", "X_test", "y_test"),
-    ("x_train", "y_train", "x_test", "y_test"),
-)
+WHOLE = ("X", "y"), ("x", "y"), ("features", "labels")
+DIVIDED = ("X_train", "y_train", "X_test", "y_test"), ("x_train", "y_train", "x_test", "y_test")
 
 
 def read_npz(path: Path, require_labels: bool = True) -> RawSet:
@@ -31,8 +28,8 @@ def read_npz(path: Path, require_labels: bool = True) -> RawSet:
     try:
         with zipfile.ZipFile(path) as archive:
             present = {name.removesuffix(".npy") for name in archive.namelist()}
-            needed = [names if require_labels else (names[0],) for names in WHOLE]
-            found = [names for names in (*DIVIDED, *needed) if present.issuperset(names)]
+            needed = [names if require_labels else names[:1] for names in WHOLE]
+            found: list[tuple[str, ...]] = [names for names in (*DIVIDED, *needed) if present.issuperset(names)]
             if len(found) != 1:
                 raise DataError(
                     f"{path} holds the arrays {listed(sorted(present))}; expected X and y, features and labels, "
@@ -42,36 +39,17 @@ def read_npz(path: Path, require_labels: bool = True) -> RawSet:
             for rows, labels in zip(shapes[::2], shapes[1::2], strict=False):
                 check_size(rows, str(path))
                 if labels != rows[:1]:
-                    raise DataError(
-                        f"{path} has {rows[0]} examples but labels of shape {labels}; give one label per "
-                        "example, in one dimension"
-                    )
+                    raise unlabelled(str(path), rows[0], "examples", labels)
             arrays = [_array(archive, name, path) for name in found[0]]
     except FileNotFoundError as error:
         raise DataError(f"cannot read {path}: {error.strerror}") from error
-    except (
-        zipfile.BadZipFile,
-        zlib.error,
-        lzma.LZMAError,
-        EOFError,
-        OSError,
-        NotImplementedError,
-        RuntimeError,
-        OverflowError,
-    ) as error:
+    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, RuntimeError, OverflowError) as error:
         raise FormatError(f"not a readable .npz file ({error}); write it again with numpy.savez", path) from error
     features, image_shape = rows_of_pixels(arrays[0], f"{path}, array {found[0][0]}")
-    test_features = rows_of_pixels(arrays[2], f"{path}, array {found[0][2]}")[0] if len(arrays) == 4 else None
-    return RawSet(
-        name=path.stem,
-        source=str(path),
-        features=features,
-        labels=arrays[1] if len(arrays) > 1 else None,
-        feature_names=default_names(features.shape[1], image_shape),
-        image_shape=image_shape,
-        test_features=test_features,
-        test_labels=arrays[3] if len(arrays) == 4 else None,
-    )
+    given = features, arrays[1] if len(arrays) > 1 else None
+    names = default_names(features.shape[1], image_shape)
+    test = (rows_of_pixels(arrays[2], f"{path}, array {found[0][2]}")[0], arrays[3]) if len(arrays) == 4 else ()
+    return RawSet(path.stem, str(path), *given, names, image_shape, *test)
 
 
 def _shape(archive: zipfile.ZipFile, name: str, path: Path) -> tuple[int, ...]:

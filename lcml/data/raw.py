@@ -19,8 +19,8 @@ class RawSet:
     source divides them itself.
 
     `image_shape` is (height, width) with d = height * width, pixels row by row; `notes` say what a user should know of
-    how the source was read. Raises DataError where there are no
-    features, a value is not a finite number, or the sizes disagree.
+    how the source was read. Raises DataError where there are no features, a value is not a finite number, or the sizes
+    disagree.
     """
 
     name: str
@@ -37,10 +37,8 @@ class RawSet:
         width = len(self.feature_names)
         if width == 0:
             raise DataError(f"{self.source} has no feature; give at least one column besides the target")
-        for part, features, labels in (
-            ("examples", self.features, self.labels),
-            ("test examples", self.test_features, self.test_labels),
-        ):
+        own = "examples", self.features, self.labels
+        for part, features, labels in own, ("test examples", self.test_features, self.test_labels):
             if features is None:
                 continue
             try:
@@ -50,10 +48,13 @@ class RawSet:
             if len(features) == 0:
                 raise DataError(f"{self.source} holds no {part}; give at least one")
             if labels is not None and labels.shape != (len(features),):
-                raise DataError(
-                    f"{self.source} has {len(features)} {part} but labels of shape {labels.shape}; "
-                    "give one label per example, in one dimension"
-                )
+                raise unlabelled(self.source, len(features), part, labels.shape)
+
+
+def unlabelled(source: str, n_examples: int, what: str, shape: Sequence[int]) -> DataError:
+    """The error for labels of that shape for so many examples."""
+    found = f"{n_examples} {what} but labels of shape {shape}"
+    return DataError(f"{source} has {found}; give one label per example, in one dimension")
 
 
 def check_size(shape: Sequence[int], source: str) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lcml.data.delimited import is_text_table, open_text_table, read_text_table
+from lcml.data.delimited import is_number, is_text_table, open_text_table, read_text_table
 from lcml.data.parquet import is_parquet, open_parquet
 from lcml.data.raw import RawSet, default_names, listed
 from lcml.data.stored import gather
@@ -33,11 +33,7 @@ def is_table(path: Path) -> bool:
 
 
 def read_table(
-    path: Path,
-    memory: float,
-    target: str | None = None,
-    feature_names: Sequence[str] | None = None,
-    require_labels: bool = True,
+    path: Path, memory: float, target: str | None, feature_names: Sequence[str] | None, require_labels: bool = True
 ) -> RawSet:
     """The set in a table: the target column and every other column as a feature.
 
@@ -65,7 +61,7 @@ def read_table(
         columns = _feature_columns(path, [name for name in names if name != target], feature_names)
         labelled = target if require_labels else None
         wanted = columns if labelled is None else [*columns, labelled]
-        step = _table_rows(columns)
+        step = max(1, CHUNK_BYTES // (8 * max(1, len(columns))))  # rows that are turned into an array at a time
         if is_text:
             whole = read_text_table(table, wanted, target)
             schema, n_rows = whole.schema, whole.num_rows
@@ -99,11 +95,6 @@ def read_table(
 def _index(names: list[str]) -> list[str]:
     """Columns of a text table that hold row numbers, as pandas and R write them."""
     return [name for j, name in enumerate(names) if _ROW_NUMBERS.fullmatch(name) or (j == 0 and not name)]
-
-
-def _table_rows(columns: list[str]) -> int:
-    """Rows of the tables that are turned into an array one by one."""
-    return max(1, CHUNK_BYTES // (8 * max(1, len(columns))))
 
 
 def _blocks(
@@ -166,8 +157,13 @@ def _dtype(column_type: Any) -> np.dtype[Any]:
 
     if types.is_dictionary(column_type):
         column_type = column_type.value_type
-    is_number = types.is_integer(column_type) or types.is_floating(column_type) or types.is_boolean(column_type)
-    return np.dtype(column_type.to_pandas_dtype() if is_number else np.float64)
+    return np.dtype(column_type.to_pandas_dtype() if _is_numeric(column_type) else np.float64)
+
+
+def _is_numeric(column_type: Any) -> bool:
+    from pyarrow import types
+
+    return any(is_one(column_type) for is_one in (types.is_integer, types.is_floating, types.is_boolean))
 
 
 def _numbers(path: Path, column: Any, name: str, first_row: int) -> NDArray[Any]:
@@ -177,14 +173,12 @@ def _numbers(path: Path, column: Any, name: str, first_row: int) -> NDArray[Any]
     if types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if column.null_count:
-        raise DataError(
-            f"{path}: row {first_row + _first_null(column)} of column {name!r} is empty; fill it in or drop it "
-            "(rows count from 0)"
-        )
+        where = f"{path}: row {first_row + _first_null(column)} of column {name!r}"
+        raise DataError(f"{where} is empty; fill it in or drop it (rows count from 0)")
     if types.is_decimal(column.type):
         column = column.cast("float64")
-    if not (types.is_integer(column.type) or types.is_floating(column.type) or types.is_boolean(column.type)):
-        values = (f"row {i} holds {v.as_py()!r}" for i, v in enumerate(column, first_row) if not _is_number(str(v)))
+    if not _is_numeric(column.type):
+        values = (f"row {i} holds {v.as_py()!r}" for i, v in enumerate(column, first_row) if not is_number(str(v)))
         raise DataError(
             f"{path}: column {name!r} is not numeric ({column.type}): {next(values, 'it cannot be converted')}; "
             "encode it as numbers (one 0/1 column per value), drop it, or name it with --target"
@@ -218,11 +212,3 @@ def _labels(path: Path, column: Any, name: str) -> NDArray[Any]:
 
 def _first_null(column: Any) -> int:
     return int(np.flatnonzero(column.is_null().to_numpy())[0])
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

@@ -122,9 +122,8 @@ def _negated(circuit: Circuit, literal: int) -> int:
 
 
 def _by_variable(circuit: Circuit, case: Case) -> list[int]:
-    return sorted(
-        case, key=lambda i: (i >= circuit.n_literals, i % circuit.n_variables if i < circuit.n_literals else i)
-    )
+    n, n_literals = circuit.n_variables, circuit.n_literals
+    return sorted(case, key=lambda i: (i >= n_literals, i % n if i < n_literals else i))
 
 
 def _name(circuit: Circuit, literal: int, names: Sequence[str]) -> str:

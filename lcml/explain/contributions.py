@@ -110,15 +110,9 @@ def explain(model: LogisticCircuit, example: Any, names: Sequence[str] | None = 
         Contribution(_in_words(model, groups[i], names), float(value_of[i]), float(weight_of[i]), float(added[i]))
         for i in _largest(added, top)
     )
-    logit = float(weights @ values + bias)
-    return Explanation(
-        label=model.classes[code],
-        probabilities=tuple(model.head.probabilities(logits)[0].tolist()),
-        logit=logit,
-        bias=bias,
-        contributions=shown,
-        rest=logit - bias - sum(part.contribution for part in shown),
-    )
+    logit, probabilities = float(weights @ values + bias), tuple(model.head.probabilities(logits)[0].tolist())
+    rest = logit - bias - sum(part.contribution for part in shown)
+    return Explanation(model.classes[code], probabilities, logit, bias, shown, rest)
 
 
 def top_conditions(
@@ -133,9 +127,8 @@ def top_conditions(
     found = {}
     for code in range(len(model.classes)) if len(model.bias) > 1 else (1,):
         weights = _sums(_class_weights(model, code)[0], groups)
-        found[model.classes[code]] = [
-            (_in_words(model, groups[i], names), float(weights[i])) for i in _largest(weights, top)
-        ]
+        shown = [(_in_words(model, groups[i], names), float(weights[i])) for i in _largest(weights, top)]
+        found[model.classes[code]] = shown
     return found
 
 

@@ -29,10 +29,7 @@ class CircuitReader:
         self._left, self._right, self._variable = vtree.left.tolist(), vtree.right.tolist(), vtree.variable.tolist()
         self._node_of_id: dict[int, int] = {}
         self._literal_weights: dict[int, array[float]] = {}
-        self._gate_ids: list[int] = []
-        self._gate_lines: list[int] = []
-        self._gate_vtree: list[int] = []
-        self._gate_sizes: list[int] = []
+        self._gates: list[tuple[int, int, int, int]] = []  # node id, line, vtree node, number of elements
         self._prime, self._sub = array("i"), array("i")
         self._n_sets: int | None = None
         self._element_weights = array("d")
@@ -82,19 +79,15 @@ class CircuitReader:
         for i, element in enumerate(elements):
             body, end, rest = element.partition(b")")
             if not end or rest.strip():
-                self._text.fail(
-                    f"or gate {node_id}, element {i}: expected '(PRIME SUB WEIGHTS)', found {excerpt(body)}"
-                )
+                what = f"or gate {node_id}, element {i}"
+                self._text.fail(f"{what}: expected '(PRIME SUB WEIGHTS)', found {excerpt(body)}")
             tokens = body.split()
             prime_id, sub_id = self._text.integers(tokens[:2], "prime id, sub id")
             self._prime.append(self._child(node_id, i, "prime", prime_id, self._left[node]))
             self._sub.append(self._child(node_id, i, "sub", sub_id, self._right[node]))
             self._element_weights.extend(self._weights(tokens[2:]))
-        self._define(node_id, self._n_literals + len(self._gate_ids))
-        self._gate_ids.append(node_id)
-        self._gate_lines.append(self._text.line)
-        self._gate_vtree.append(node)
-        self._gate_sizes.append(size)
+        self._define(node_id, self._n_literals + len(self._gates))
+        self._gates.append((node_id, self._text.line, node, size))
 
     def _child(self, gate_id: int, i: int, side: str, node_id: int, expected: int) -> int:
         """The node of a prime or sub, which must stand above this line and belong to vtree node `expected`."""
@@ -112,7 +105,7 @@ class CircuitReader:
 
     def _vtree_of(self, node: int) -> int:
         if node >= self._n_literals:
-            return self._gate_vtree[node - self._n_literals]
+            return self._gates[node - self._n_literals][2]
         return int(self._vtree.leaf_of_variable[node % self._n_variables])
 
     def _define(self, node_id: int, node: int) -> None:
@@ -129,7 +122,7 @@ class CircuitReader:
 
     def circuit(self) -> tuple[Circuit, FloatArray]:
         """The checked circuit, its gates ordered by vtree height, and its elements' weights (n_sets, n_elements)."""
-        sizes, gate_vtree = np.array(self._gate_sizes, np.int64), np.array(self._gate_vtree, np.int32)
+        gate_vtree, sizes = np.array(self._gates, np.int64).reshape(-1, 4)[:, 2:].T
         gates = np.argsort(self._vtree.height[gate_vtree], kind="stable")
         number = np.arange(self._n_literals + len(gates), dtype=np.int32)
         number[self._n_literals + gates] = self._n_literals + np.arange(len(gates))
@@ -147,9 +140,9 @@ class CircuitReader:
         """Fail on the line of the gate that `message` names first, its ids and variables made those of the file."""
         named = re.search(r"or gate (\d+)", message)
         gate = gates[int(named[1])] if named else len(gates) - 1
-        message = re.sub(r"or gate (\d+)", lambda match: f"or gate {self._gate_ids[gates[int(match[1])]]}", message)
+        message = re.sub(r"or gate (\d+)", lambda match: f"or gate {self._gates[gates[int(match[1])]][0]}", message)
         message = re.sub(r"\bX(\d+)", lambda match: f"variable {int(match[1]) + 1}", message)
-        self._text.fail(message, self._gate_lines[gate] if gates else None)
+        self._text.fail(message, self._gates[gate][1] if gates else None)
 
     def literal_weights(self) -> FloatArray:
         """(n_sets, 2 n_variables) weights; call it after `circuit`, which bounds what the file can make it allocate."""

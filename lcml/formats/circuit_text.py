@@ -51,21 +51,12 @@ def read_circuit(
     classes = classes or tuple(range(max(2, n_sets)))
     fitting: list[Link] = [name for name, head in HEADS.items() if head.n_sets(len(classes)) == n_sets]
     link = link or (fitting[0] if fitting else "sigmoid")
-    if HEADS[link].n_sets(len(classes)) != n_sets:
-        raise SettingsError(
-            f"{path} holds {n_sets} weight set(s); {len(classes)} classes with link {link} take "
-            f"{HEADS[link].n_sets(len(classes))}: give other classes"
-        )
+    if link not in fitting:
+        taken = f"{len(classes)} classes with link {link} take {HEADS[link].n_sets(len(classes))}"
+        raise SettingsError(f"{path} holds {n_sets} weight set(s); {taken}: give other classes")
     circuit, element_weights = reader.circuit()
-    return LogisticCircuit.flat(
-        circuit=circuit,
-        encoder=encoder,
-        classes=classes,
-        element_weights=element_weights,
-        literal_weights=reader.literal_weights(),
-        bias=np.array(reader.bias),
-        link=link,
-    )
+    literal_weights, bias = reader.literal_weights(), np.array(reader.bias)
+    return LogisticCircuit.flat(circuit, encoder, classes, element_weights, literal_weights, bias, link)
 
 
 def write_circuit(model: LogisticCircuit, path: str | Path) -> None:

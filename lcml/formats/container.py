@@ -75,7 +75,8 @@ def read_container(path: str | Path, kind: str, version: int) -> tuple[dict[str,
     """
     try:
         with open(path, "rb") as file:
-            if not _has_magic(file.read(_LOCAL_HEADER_SIZE + len(HEADER_NAME))):
+            start = file.read(_LOCAL_HEADER_SIZE + len(HEADER_NAME))  # the local header of a zip's first member
+            if start[:4] != b"PK\x03\x04" or start[_LOCAL_HEADER_SIZE:] != HEADER_NAME.encode():
                 raise FormatError(f"is no {kind} file: it does not begin as lcml writes one", path)
             return _read(file, path, kind, version)
     except OSError as error:
@@ -95,14 +96,8 @@ def _read(file: BinaryIO, path: str | Path, kind: str, version: int) -> tuple[di
     except FormatError:
         raise
     except Exception as error:  # zipfile, json and numpy document no set of errors that damaged bytes can raise in them
-        raise FormatError(
-            f"is a truncated or damaged {kind} file ({error}); restore it from a copy or write it again", path
-        ) from error
-
-
-def _has_magic(start: bytes) -> bool:
-    """Whether these bytes are the local header of a zip member called HEADER_NAME."""
-    return start[:4] == b"PK\x03\x04" and start[_LOCAL_HEADER_SIZE:] == HEADER_NAME.encode()
+        what = f"is a truncated or damaged {kind} file ({error})"
+        raise FormatError(f"{what}; restore it from a copy or write it again", path) from error
 
 
 def _read_header(archive: zipfile.ZipFile, size: int, path: str | Path, kind: str, version: int) -> dict[str, Any]:
@@ -112,9 +107,8 @@ def _read_header(archive: zipfile.ZipFile, size: int, path: str | Path, kind: st
     if header.get("format") != kind:
         raise FormatError(f"expected a {kind} file, found a {header.get('format')!r}", path)
     if header["version"] > version:
-        raise FormatError(
-            f"is a {kind} file of version {header['version']}, newer than the {version} known here: upgrade lcml", path
-        )
+        what = f"is a {kind} file of version {header['version']}"
+        raise FormatError(f"{what}, newer than the {version} known here: upgrade lcml", path)
     if header["version"] < 1 or not isinstance(header.get("content"), dict):
         raise ValueError(f"{HEADER_NAME} holds no header")
     return header

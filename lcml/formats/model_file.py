@@ -21,14 +21,10 @@ MODEL_KIND = "lcml model"
 MODEL_VERSION = 3
 """That of files whose encoder holds text; all others are written as version 2, which older programs read."""
 
+_OF_VTREE = "vtree/left", "vtree/right", "vtree/variable"
+_OF_CIRCUIT = "circuit/or_vtree", "circuit/or_start", "circuit/elem_prime", "circuit/elem_sub"
 _TYPES: dict[str, tuple[type, int]] = {
-    "vtree/left": (np.int32, 1),
-    "vtree/right": (np.int32, 1),
-    "vtree/variable": (np.int32, 1),
-    "circuit/or_vtree": (np.int32, 1),
-    "circuit/or_start": (np.int32, 1),
-    "circuit/elem_prime": (np.int32, 1),
-    "circuit/elem_sub": (np.int32, 1),
+    **dict.fromkeys((*_OF_VTREE, *_OF_CIRCUIT), (np.int32, 1)),
     "weighted": (np.bool_, 1),
 }
 """Type and dimensions of the arrays of a part; their names begin with the part's number."""
@@ -94,15 +90,10 @@ def model_from_parts(content: Mapping[str, Any], arrays: Arrays) -> LogisticCirc
     if content.get("link") not in _LINKS or not isinstance(content.get("provenance"), dict):
         raise FormatError(f"expected a link of {_LINKS} and a provenance, found {content.get('link')!r}")
     encoder_arrays = {name.removeprefix("encoder/"): a for name, a in arrays.items() if name.startswith("encoder/")}
-    return LogisticCircuit(
-        encoder=stored_encoder(str(content.get("encoder")), encoder_arrays),
-        parts=tuple(_part(view_from_dict(view), f"{number}/", arrays) for number, view in enumerate(views)),
-        classes=_classes(content.get("classes")),
-        weights=arrays["weights"],
-        bias=arrays["bias"],
-        link=content["link"],
-        provenance=content["provenance"],
-    )
+    encoder = stored_encoder(str(content.get("encoder")), encoder_arrays)
+    parts = tuple(_part(view_from_dict(view), f"{number}/", arrays) for number, view in enumerate(views))
+    classes, weights, link = _classes(content.get("classes")), arrays["weights"], content["link"]
+    return LogisticCircuit(encoder, parts, classes, weights, arrays["bias"], link, content["provenance"])
 
 
 def _upgraded(content: Mapping[str, Any], arrays: Arrays) -> tuple[Mapping[str, Any], Arrays]:
@@ -126,9 +117,7 @@ def _upgraded(content: Mapping[str, Any], arrays: Arrays) -> tuple[Mapping[str, 
 
 
 def _part(view: View, prefix: str, arrays: Arrays) -> Part:
-    of_vtree, of_circuit = (
-        [arrays[prefix + name] for name in _TYPES if name.startswith(f"{owner}/")] for owner in ("vtree", "circuit")
-    )
+    of_vtree, of_circuit = ([arrays[prefix + name] for name in names] for names in (_OF_VTREE, _OF_CIRCUIT))
     return Part(view, Circuit(Vtree(*of_vtree), *of_circuit), arrays[f"{prefix}weighted"])
 
 

@@ -7,8 +7,8 @@ Pixel p (row, column) of a copy is the image at  centre + M (p - centre) - shift
     e        elastic: a uniform cubic B-spline over random control points, at most `elastic` pixels along either axis
 
 Beyond the border is the smallest value of all features (0 in the image sets). An image of height 1, a sequence, moves
-along its columns only. Only what prepares training may import
-this module: examples that measure or predict never pass through it.
+along its columns only. Only what prepares training may import this module: examples that measure or predict never pass
+through it.
 """
 
 import math
@@ -48,15 +48,9 @@ class Augmentation:
     flip: bool = False
 
     def __post_init__(self) -> None:
-        limits = {
-            "copies": (0, 10**6),
-            "shift": (0, 10**6),
-            "rotation": (0, 180),
-            "scale": (0, 0.9),
-            "shear": (0, 60),
-            "elastic": (0, 10**6),
-            "elastic_spacing": (1, 10**6),
-        }
+        many = 10**6
+        limits = {"copies": (0, many), "shift": (0, many), "rotation": (0, 180), "scale": (0, 0.9), "shear": (0, 60)}
+        limits |= {"elastic": (0, many), "elastic_spacing": (1, many)}
         for name, (least, most) in limits.items():
             value = getattr(self, name)
             whole = name not in ("copies", "shift") or isinstance(value, int)
@@ -151,10 +145,10 @@ def augmented(features: Matrix, image_shape: Sequence[int], augmentation: Augmen
             f"augmentation: images of shape {tuple(image_shape)} do not fit features of shape {raw.shape}; "
             "augmentation is for images: (height, width) or (channels, height, width)"
         )
-    smallest = min((size for size in shape[1:] if size > 1), default=1)
-    if augmentation.shift >= smallest:
+    smallest, shift = min((size for size in shape[1:] if size > 1), default=1), augmentation.shift
+    if shift >= smallest:
         raise SettingsError(
-            f"augmentation: shift: expected less than the {smallest} pixels of the image, found {augmentation.shift}"
+            f"augmentation: shift: expected less than the {smallest} pixels of the image, found {shift}"
         )
     return AugmentedImages(raw, (shape[0], shape[1], shape[2]), augmentation, seed)
 
@@ -173,9 +167,8 @@ def _sample(
     pixel = (top * np.float32(width + 2) + (left + np.float32(width + 3))).astype(np.intp)[:, None]
     plane = np.arange(n * channels).reshape(n, channels, 1, 1) * ((height + 2) * (width + 2))
     corner, flat = pixel + plane, padded.ravel()
-    upper, lower = (
-        _between(flat.take(corner + step), flat.take(corner + (step + 1)), right) for step in (0, width + 2)
-    )
+    lines = (0, width + 2)
+    upper, lower = (_between(flat.take(corner + step), flat.take(corner + (step + 1)), right) for step in lines)
     return _between(upper, lower, down)
 
 

@@ -85,9 +85,8 @@ class PlainEncoder(Encoder):
     def from_state(cls, state: State) -> Self:
         wanted = [field.name for field in fields(cls)]
         if set(state) != set(wanted):
-            raise FormatError(
-                f"expected the arrays {wanted}, found {sorted(state)}; the file is damaged or newer than this lcml"
-            )
+            found = f"expected the arrays {wanted}, found {sorted(state)}"
+            raise FormatError(f"{found}; the file is damaged or newer than this lcml")
         return cls(**state)
 
 
@@ -223,9 +222,6 @@ def _check_span(low: FloatArray, high: FloatArray, feature_names: Sequence[str] 
 
 
 def _check_finite(name: str, values: FloatArray, feature_names: Sequence[str] | None = None) -> None:
-    wrong = np.flatnonzero(~np.isfinite(values))
-    if wrong.size:
-        raise DataError(
-            f"{column_name(int(wrong[0]), feature_names)} has the {name} {values[wrong[0]]}; expected a finite number: "
-            "rescale that column"
-        )
+    if (wrong := np.flatnonzero(~np.isfinite(values))).size:
+        found = f"{column_name(int(wrong[0]), feature_names)} has the {name} {values[wrong[0]]}"
+        raise DataError(f"{found}; expected a finite number: rescale that column")

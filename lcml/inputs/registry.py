@@ -14,9 +14,8 @@ ENCODERS: Mapping[str, type[Encoder]] = {**PLAIN_ENCODERS, ChannelEncoder.kind: 
 def stored_encoder(kind: str, state: State) -> Encoder:
     """The encoder whose `kind` and `state()` these are; FormatError where they describe none."""
     if kind not in ENCODERS:
-        raise FormatError(
-            f"not an encoder: kind {kind!r}; expected {', '.join(ENCODERS)}, unless the file is newer than this lcml"
-        )
+        kinds = ", ".join(ENCODERS)
+        raise FormatError(f"not an encoder: kind {kind!r}; expected {kinds}, unless the file is newer than this lcml")
     try:
         return ENCODERS[kind].from_state(state)
     except ValueError as error:

@@ -159,18 +159,16 @@ def check_features(
     except ValueError as error:
         raise DataError(f"features must be a matrix of numbers, one row per example: {error}") from error
     if raw.dtype.kind not in "buif":
-        raise DataError(
-            f"features must be numbers; found an array of type {raw.dtype}: encode text as numbers or drop it"
-        )
+        found = f"found an array of type {raw.dtype}"
+        raise DataError(f"features must be numbers; {found}: encode text as numbers or drop it")
     if len(raw.shape) != 2:
         raise DataError(
             f"features must be a matrix (n, d), one row per example; found shape {raw.shape}: "
             "reshape a single example to (1, d), an image to a row"
         )
     if n_features is not None and raw.shape[1] != n_features:
-        raise DataError(
-            f"expected {n_features} features per example, found {raw.shape[1]}; give the columns trained on, in order"
-        )
+        what = f"expected {n_features} features per example, found {raw.shape[1]}"
+        raise DataError(f"{what}; give the columns trained on, in order")
     if raw.dtype.kind == "f":
         for rows in chunks(raw):
             part = raw[rows]

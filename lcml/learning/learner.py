@@ -80,8 +80,9 @@ class Learner:
     def best(self) -> tuple[tuple[Part, ...], Parameters]:
         """What did best on the validation set: the parts, and the weights of their features."""
         assert self.state is not None
-        best = self.state.best
-        parts = parts_after(self.initial, self.state.history[: best.round], self.settings.depth)
+        best, history = self.state.best, self.state.history
+        is_open = best.round == self._round
+        parts = self.parts if is_open else parts_after(self.initial, history[: best.round], self.settings.depth)
         return parts, Parametrisation(parts, self.settings.literal_weights).to_features(best.parameters)
 
     def n_parameters(self, n_features: int) -> int:
@@ -220,7 +221,7 @@ class Learner:
         """
         self.__dict__.pop("_train", None)  # memory holds features once
         self.__dict__.pop("_valid", None)
-        self._train_set = train
+        self._train_set, self._round = train, 0
         megabytes, sets = self.settings.memory_budget, (train, self._valid_set)
         budget = self.backend.memory_budget() if megabytes is None else megabytes * 2**20
         n_examples = sum(len(examples.labels) for examples in sets)
@@ -244,6 +245,7 @@ class Learner:
     def _follow(self, rounds: Iterable[Sequence[GrownPart]]) -> None:
         objectives = self._train, self._valid
         for grown in rounds:
+            self._round += 1
             for objective in objectives:
                 objective.features.grow(grown)
         parametrisation = Parametrisation(self.parts, self.settings.literal_weights)

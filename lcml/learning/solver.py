@@ -144,12 +144,12 @@ class _LBFGS:
         shares = []
         for change, bend, curvature in reversed(self.pairs):
             shares.append(float(change @ direction) / curvature)
-            direction = direction - shares[-1] * bend
+            direction -= shares[-1] * bend
         if self.pairs:
             _, bend, curvature = self.pairs[-1]
-            direction = direction * (curvature / float(bend @ bend))
+            direction *= curvature / float(bend @ bend)
         for (change, bend, curvature), share in zip(self.pairs, reversed(shares), strict=True):
-            direction = direction + (share - float(bend @ direction) / curvature) * change
+            direction += (share - float(bend @ direction) / curvature) * change
         self._direction, self._derivative = direction, float(direction @ self.slope)
         self._step = 1.0 if self.pairs else 1.0 / max(1.0, float(np.linalg.norm(self.slope)))
         self.is_open = not self.converged and self.n_steps < self.settings.max_iterations

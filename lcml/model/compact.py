@@ -5,6 +5,8 @@ of. So one weight per or gate, and every literal's weight, can be pushed to the 
 into the bias. What stays is one feature per element but one of every gate: n_elements - n_or_gates of them.
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 from lcml.circuits.basis import BasisMap, dependent_elements
@@ -36,6 +38,4 @@ def compact(model: LogisticCircuit) -> LogisticCircuit:
         weighted = np.any(flow_weights != 0, axis=(0, 1))
         parts.append(Part(part.view, circuit, weighted))
         weights.append(flow_weights[..., weighted].reshape(len(bias), -1))
-    return LogisticCircuit(
-        model.encoder, tuple(parts), model.classes, np.concatenate(weights, 1), bias, model.link, model.provenance
-    )
+    return replace(model, parts=tuple(parts), weights=np.concatenate(weights, 1), bias=bias)

@@ -30,10 +30,7 @@ class Quality:
 
 
 def confusion_matrix(
-    predicted: NDArray[np.int64],
-    labels: NDArray[np.int64],
-    n_classes: int,
-    weights: NDArray[np.floating] | None = None,
+    predicted: NDArray[np.int64], labels: NDArray[np.int64], n_classes: int, weights: NDArray[np.floating] | None = None
 ) -> NDArray[Any]:
     """(n_classes, n_classes) counts, or sums of weights: row the true class, column the predicted one."""
     return np.bincount(labels * n_classes + predicted, weights, n_classes**2).reshape(n_classes, n_classes)

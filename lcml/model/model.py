@@ -50,10 +50,8 @@ class LogisticCircuit:
             array.setflags(write=False)
             object.__setattr__(self, name, array)
         for part in self.parts:
-            if self.encoder.n_outputs != part.view.n_inputs:
-                raise CircuitError(
-                    f"model: the encoder makes {self.encoder.n_outputs} inputs, a view reads {part.view.n_inputs}"
-                )
+            if (n_made := self.encoder.n_outputs) != (n_read := part.view.n_inputs):
+                raise CircuitError(f"model: the encoder makes {n_made} inputs, a view reads {n_read}")
 
     @classmethod
     def flat(
@@ -72,12 +70,8 @@ class LogisticCircuit:
         element_weights (n_sets, n_elements); literal_weights (n_sets, 2 n_variables), the literals X_0.. before not
         X_0.., or None where literals carry none.
         """
-        literals = np.full(circuit.n_literals, literal_weights is not None)
-        part = Part(
-            IdentityView(circuit.n_variables),
-            circuit,
-            np.concatenate([literals, np.ones(circuit.n_elements, dtype=bool)]),
-        )
+        weighted = np.full(circuit.n_literals, literal_weights is not None), np.ones(circuit.n_elements, dtype=bool)
+        part = Part(IdentityView(circuit.n_variables), circuit, np.concatenate(weighted))
         element_weights = np.asarray(element_weights, dtype=np.float64)
         weights = element_weights if literal_weights is None else np.concatenate([literal_weights, element_weights], 1)
         return cls(encoder, (part,), classes, weights, bias, link, {} if provenance is None else provenance)
@@ -92,14 +86,9 @@ class LogisticCircuit:
         return HEADS[self.link]
 
     @property
-    def is_flat(self) -> bool:
-        """Whether the model is one circuit over the whole example."""
-        return len(self.parts) == 1 and isinstance(self.parts[0].view, IdentityView)
-
-    @property
     def circuit(self) -> Circuit:
         """The circuit of a flat model; CircuitError for a model of several, or of windows."""
-        if not self.is_flat:
+        if len(self.parts) != 1 or not isinstance(self.parts[0].view, IdentityView):
             raise CircuitError(
                 f"this works on a model of one circuit over the whole example; this one has {len(self.parts)} parts "
                 f"with {sum(part.view.n_cells for part in self.parts)} cells"

@@ -19,6 +19,8 @@ from lcml.passes.flows import example_flows, weighted_flows
 from lcml.passes.plan import FlowPlan, compile_plan
 from lcml.passes.products import NO_PAIRS, compile_products
 
+Numbers = NDArray[np.integer]
+
 FIXED16_SCALE = 65535
 """What fixed16 keeps for a feature of 1."""
 
@@ -35,25 +37,18 @@ class FeatureMap:
     """
 
     def __init__(
-        self,
-        view: View,
-        circuit: Circuit,
-        wanted: NDArray[np.integer],
-        backend: Backend,
-        pairs: NDArray[np.integer] = NO_PAIRS,
+        self, view: View, circuit: Circuit, wanted: Numbers, backend: Backend, pairs: Numbers = NO_PAIRS
     ) -> None:
         self.view, self.circuit, self.backend = view, circuit, backend
         self.n_rows = view.n_cells * (len(wanted) + pairs.shape[1])
         self._kernel = backend.product_features if circuit.is_product else None
         self._features = wanted, pairs
         self._wanted = backend.asarray(wanted)
-        self._pairs = (
-            [backend.asarray(half) for half in (circuit.n_literals + pairs[0], pairs[1])] if pairs.size else []
-        )
+        self._pairs = [*map(backend.asarray, (circuit.n_literals + pairs[0], pairs[1]))] if pairs.size else []
         self._is_whole = view.kind == "identity"
         self._wants_all = np.array_equal(wanted, np.arange(circuit.n_literals + circuit.n_elements))
 
-    def write(self, examples: Array, out: Array, rows: NDArray[np.integer], *, fixed: bool = False) -> None:
+    def write(self, examples: Array, out: Array, rows: Numbers, *, fixed: bool = False) -> None:
         """Put the features of encoded `examples` (n_examples, n_inputs) into out[rows], where `fixed` as `fixed16`."""
         if self._kernel is not None:
             rows_of_out = self.backend.asarray(rows, dtype=np.int32)

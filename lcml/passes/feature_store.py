@@ -6,11 +6,12 @@ is `fixed16` a feature f in [0, 1] is kept as the 16-bit integer nearest to 6553
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lcml.arrays import even_cuts
 from lcml.backend import Array, Backend, FeaturePrecision, evaluation_precision
 from lcml.circuits.parts import GrownPart, Part
 from lcml.inputs.rows import Matrix
@@ -18,6 +19,7 @@ from lcml.passes.feature_map import FIXED16_SCALE, FeatureMap
 from lcml.passes.flows import check_probabilities
 
 _Out = TypeVar("_Out")
+_Which: TypeAlias = Sequence[int] | None
 
 _RUNS = 16
 """Partial sums over chunks; more than the cores of most machines, few enough to add up at no cost."""
@@ -132,14 +134,12 @@ class FeatureStore:
         size = self.backend.chunk_examples
         return sum(-(-min(size, self.n_examples - chunk * size) // step) for chunk in chunks) / self.n_examples
 
-    def map(self, function: Callable[[slice, Chunk], _Out], which: Sequence[int] | None = None) -> Iterator[_Out]:
+    def map(self, function: Callable[[slice, Chunk], _Out], which: _Which = None) -> Iterator[_Out]:
         """function(examples, chunk) of all chunks in order, or of the chunks `which`; on the CPU several at a time."""
         read = self._reader()
         return self.backend.map(lambda index: function(*read(index)), range(self.n_chunks) if which is None else which)
 
-    def sum(
-        self, function: Callable[[slice, Chunk], tuple[Array, ...]], which: Sequence[int] | None = None
-    ) -> list[Array]:
+    def sum(self, function: Callable[[slice, Chunk], tuple[Array, ...]], which: _Which = None) -> list[Array]:
         """The sum over chunks of the arrays that `function` returns, in float64.
 
         Chunks are added up in a fixed number of runs, so that the result does not depend on the number of threads.
@@ -147,13 +147,11 @@ class FeatureStore:
         read = self._reader()
         return self._sum(lambda index: function(*read(index)), which)
 
-    def sum_examples(
-        self, function: Callable[[int, Array], tuple[Array, ...]], which: Sequence[int] | None = None
-    ) -> list[Array]:
+    def sum_examples(self, function: Callable[[int, Array], tuple[Array, ...]], which: _Which = None) -> list[Array]:
         """As `sum`, of functions of a chunk's number and its encoded examples, without features."""
         return self._sum(lambda index: function(index, self._encoded(index)), which)
 
-    def _sum(self, function: Callable[[int], tuple[Array, ...]], which: Sequence[int] | None) -> list[Array]:
+    def _sum(self, function: Callable[[int], tuple[Array, ...]], which: _Which) -> list[Array]:
         xp, chosen = self.backend.xp, range(self.n_chunks) if which is None else which
 
         def add_up(run: Sequence[int]) -> list[Array]:
@@ -166,9 +164,7 @@ class FeatureStore:
                     total = [xp.astype(array, xp.float64) for array in arrays]
             return total
 
-        size, longer = divmod(len(chosen), _RUNS)  # as numpy.array_split cuts
-        bounds = [run * size + min(run, longer) for run in range(min(_RUNS, len(chosen)) + 1)]
-        runs = [chosen[first:stop] for first, stop in pairwise(bounds)]
+        runs = [chosen[first:stop] for first, stop in pairwise(even_cuts(len(chosen), _RUNS)) if stop > first]
         totals = list(self.backend.map(add_up, runs))
         return [sum(arrays[1:], start=arrays[0]) for arrays in zip(*totals, strict=True)]
 

@@ -28,9 +28,8 @@ def check_probabilities(values: np.ndarray, n_variables: int) -> None:
     bad = ~((values >= 0) & (values <= 1))
     if bad.any():
         row, column = np.argwhere(bad)[0]
-        raise DataError(
-            f"row {row}, variable {column}: {values[row, column]} is no probability; encode the inputs to [0, 1] first"
-        )
+        what = f"row {row}, variable {column}: {values[row, column]}"
+        raise DataError(f"{what} is no probability; encode the inputs to [0, 1] first")
 
 
 def node_probabilities(plan: FlowPlan, literals: Array) -> Array:
@@ -43,9 +42,8 @@ def node_probabilities(plan: FlowPlan, literals: Array) -> Array:
     probability[:n_literals, :] = literals
     for level in plan.levels:
         rows = xp.take(probability, level.prime, axis=0) * xp.take(probability, level.sub, axis=0)
-        probability[n_literals + level.first : n_literals + level.stop, :] = plan.backend.segment_sum(
-            rows, level.offsets
-        )
+        gates = slice(n_literals + level.first, n_literals + level.stop)
+        probability[gates, :] = plan.backend.segment_sum(rows, level.offsets)
     return probability
 
 
@@ -97,10 +95,7 @@ def example_flows(plan: FlowPlan, examples: Array) -> Array:
     """`flows` of examples (n_examples, n_variables), by the backend's kernel where it has one."""
     if plan.backend.flows is None:
         return flows(plan, literal_rows(plan, examples))
-    result, contradiction = plan.backend.flows(plan.structure, examples)
-    if contradiction >= 0:
-        raise _contradiction(contradiction)
-    return result
+    return _uncontradicted(*plan.backend.flows(plan.structure, examples))
 
 
 def weighted_flows(plan: FlowPlan, examples: Array, weights: Array) -> Array:
@@ -108,10 +103,7 @@ def weighted_flows(plan: FlowPlan, examples: Array, weights: Array) -> Array:
     kernel where it has one."""
     if plan.backend.weighted_flows is None:
         return weights @ example_flows(plan, examples)
-    result, contradiction = plan.backend.weighted_flows(plan.structure, examples, weights)
-    if contradiction >= 0:
-        raise _contradiction(contradiction)
-    return result
+    return _uncontradicted(*plan.backend.weighted_flows(plan.structure, examples, weights))
 
 
 def _root_probability(plan: FlowPlan, probability: Array, on_contradiction: OnContradiction) -> Array:
@@ -120,12 +112,15 @@ def _root_probability(plan: FlowPlan, probability: Array, on_contradiction: OnCo
     impossible = root == 0
     if bool(xp.any(impossible)):
         if on_contradiction == "raise":
-            raise _contradiction(int(xp.argmax(xp.astype(impossible, xp.int8))))
+            _uncontradicted(root, int(xp.argmax(xp.astype(impossible, xp.int8))))
         root = xp.where(impossible, xp.asarray(float("nan"), dtype=root.dtype), root)
     return root
 
 
-def _contradiction(example: int) -> ContradictionError:
-    return ContradictionError(
-        f"example {example} of the chunk contradicts the circuit: Pr(root) = 0, so its flows are not defined"
-    )
+def _uncontradicted(result: Array, contradiction: int) -> Array:
+    """The result of a pass whose first example with Pr(root) = 0 is `contradiction`, if not -1."""
+    if contradiction >= 0:
+        raise ContradictionError(
+            f"example {contradiction} of the chunk contradicts the circuit: Pr(root) = 0, so its flows are not defined"
+        )
+    return result

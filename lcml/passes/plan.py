@@ -15,7 +15,7 @@ from lcml.circuits.circuit import Circuit
 
 @dataclass(frozen=True, eq=False)
 class Level:
-    """The or gates first..stop-1 of one vtree height and their elements first_element..stop_element-1.
+    """The or gates first..stop-1 of one vtree height and their elements.
 
     prime, sub (n_elements of the level,): node ids; offsets (n_gates + 1,): element ranges, from 0.
     wire_parent, wire_sibling (n_wires,): parent or gate and sibling node of every wire to one of the gates, grouped by
@@ -24,8 +24,6 @@ class Level:
 
     first: int
     stop: int
-    first_element: int
-    stop_element: int
     prime: Array
     sub: Array
     offsets: Array
@@ -70,40 +68,19 @@ def compile_plan(circuit: Circuit, backend: Backend) -> FlowPlan:
 
     levels = []
     for first, stop in circuit.levels():
-        span = slice(int(circuit.or_start[first]), int(circuit.or_start[stop]))
+        span = slice(circuit.or_start[first], circuit.or_start[stop])
+        elements = circuit.elem_prime[span], circuit.elem_sub[span], circuit.or_start[first : stop + 1] - span.start
         bounds = wire_start[circuit.n_literals + first : circuit.n_literals + stop + 1]
-        wires = slice(int(bounds[0]), int(bounds[-1]))
-        has_wires = wires.stop > wires.start
-        levels.append(
-            Level(
-                first=first,
-                stop=stop,
-                first_element=span.start,
-                stop_element=span.stop,
-                prime=device(circuit.elem_prime[span]),
-                sub=device(circuit.elem_sub[span]),
-                offsets=device(circuit.or_start[first : stop + 1] - span.start),
-                wire_parent=device(parent[wires]) if has_wires else None,
-                wire_sibling=device(sibling[wires]) if has_wires else None,
-                wire_offsets=device(bounds - bounds[0]) if has_wires else None,
-            )
-        )
+        to_gates = slice(bounds[0], bounds[-1])
+        wires = parent[to_gates], sibling[to_gates], bounds - bounds[0]
+        of_wires = map(device, wires) if len(wires[0]) else (None, None, None)
+        levels.append(Level(first, stop, *map(device, elements), *of_wires))
     literal_bounds = wire_start[: circuit.n_literals + 1]
     used = np.flatnonzero(np.diff(literal_bounds))
     segment = np.full(circuit.n_literals, len(used))
     segment[used] = np.arange(len(used))
-    return FlowPlan(
-        circuit=circuit,
-        backend=backend,
-        structure=backend.structure(
-            circuit.n_variables, circuit.or_start, circuit.elem_prime, circuit.elem_sub, circuit.is_tautology
-        ),
-        levels=tuple(levels),
-        elem_or=device(circuit.elem_or),
-        elem_prime=device(circuit.elem_prime),
-        elem_sub=device(circuit.elem_sub),
-        literal_parent=device(parent[: literal_bounds[-1]]),
-        literal_sibling=device(sibling[: literal_bounds[-1]]),
-        literal_offsets=device(np.append(literal_bounds[used], literal_bounds[-1])),
-        literal_segment=device(segment),
-    )
+    elements = circuit.elem_or, circuit.elem_prime, circuit.elem_sub
+    n_wires = literal_bounds[-1]
+    literals = parent[:n_wires], sibling[:n_wires], np.append(literal_bounds[used], n_wires), segment
+    arrays = map(device, (*elements, *literals))
+    return FlowPlan(circuit, backend, backend.structure(circuit), tuple(levels), *arrays)

@@ -77,11 +77,6 @@ def compile_products(
     factors += pairs[1][order].tolist()
     is_literal = features < n_literals
     wanted = np.where(is_literal, -1 - features, slot[np.where(is_literal, 0, features - n_literals)])
-    return ProductProgram(
-        wire_start=frozen(wire_start),
-        wires=frozen(slot[np.array(wires, dtype=np.int64)]),
-        slot_start=frozen(slot_start),
-        factor_start=frozen(factor_start),
-        factors=frozen(factors),
-        wanted=frozen(np.concatenate([wanted, of_pair])),
-    )
+    slots_of_wires, all_wanted = slot[np.array(wires, dtype=np.int64)], np.concatenate([wanted, of_pair])
+    arrays = wire_start, slots_of_wires, slot_start, factor_start, factors, all_wanted
+    return ProductProgram(*map(frozen, arrays))

@@ -34,13 +34,7 @@ EXPERIMENT = "reproduce"
 """The experiment of the tracking store that the runs belong to."""
 
 _QUICK_FRACTIONS = {1.0: 0.02, 0.1: 0.01, 0.02: 0.005}
-_QUICK_CIRCUIT = {
-    "rounds": 1,
-    "round_iterations": 4,
-    "final_iterations": 4,
-    "l2_path": [1e-3],
-    "score_examples": 1024,
-}
+_QUICK_CIRCUIT = {"rounds": 1, "round_iterations": 4, "final_iterations": 4, "l2_path": [1e-3], "score_examples": 1024}
 
 
 @dataclass(frozen=True)
@@ -238,9 +232,5 @@ def _of_row(row: Row, setup: Setup, splits: DataSplits, settings: Mapping[str, A
 
 
 def _machine() -> dict[str, str]:
-    return {
-        "lcml": lcml.__version__,
-        "python": platform.python_version(),
-        "numpy": version("numpy"),
-        "n_cores": str(os.cpu_count()),
-    }
+    versions = {"lcml": lcml.__version__, "python": platform.python_version(), "numpy": version("numpy")}
+    return versions | {"n_cores": str(os.cpu_count())}

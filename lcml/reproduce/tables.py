@@ -42,8 +42,8 @@ class Cell:
     result: RowResult | None
 
     def __str__(self) -> str:
-        number = _count if isinstance(self.measured or self.claim, int) else _percent
-        measured = "-" if self.measured is None else number(self.measured)
+        number = "," if isinstance(self.measured, int) else ".2f"
+        measured = "-" if self.measured is None else format(self.measured, number)
         return measured if self.claim is None else f"{measured} ({self._claim()})"
 
     def _claim(self) -> str:
@@ -91,25 +91,19 @@ def table_cells(table: int, results: Results) -> list[list[Cell]]:
 
 def markdown(table: int, lines: Sequence[Sequence[Cell]]) -> str:
     """A table as Markdown, with how to read it."""
-    shares = TABLES[table]
-    columns = [
-        f"{name}{f', {fraction:.0%}' if len(shares) > 1 else ''}" for name in DATA.values() for fraction in shares
-    ]
+    shares = [f", {fraction:.0%}" for fraction in TABLES[table]] if len(TABLES[table]) > 1 else [""]
+    columns = [name + share for name in DATA.values() for share in shares]
     rows = [
         "| model | " + " | ".join(columns) + " |",
         "|---" * (len(columns) + 1) + "|",
         *(f"| {MODELS[cells[0].model].label} | {' | '.join(map(str, cells))} |" for cells in lines),
     ]
-    quick = any(cell.result is not None and cell.result.quick for cells in lines for cell in cells)
-    stored = [cell for cells in lines for cell in cells if cell.result is not None and cell.result.n_stored is not None]
-    keeps = ", ".join(f"{cell.result.name} {cell.result.n_stored:,}" for cell in stored if cell.result is not None)
-    paragraphs = [
-        f"# Table {table}. {_TITLES[table]}",
-        *([_QUICK] if quick else []),
-        "\n".join(rows),
-        _READING,
-        *([f"{_STORED}: {keeps}."] if stored else []),
-    ]
+    results = [cell.result for cells in lines for cell in cells if cell.result is not None]
+    paragraphs = [f"# Table {table}. {_TITLES[table]}", "\n".join(rows), _READING]
+    if any(result.quick for result in results):
+        paragraphs.insert(1, _QUICK)
+    if keeps := ", ".join(f"{result.name} {result.n_stored:,}" for result in results if result.n_stored is not None):
+        paragraphs.append(f"{_STORED}: {keeps}.")
     return "\n\n".join(paragraphs) + "\n"
 
 
@@ -117,8 +111,8 @@ def _cell(
     table: int, model: str, data: str, fraction: float, found: Mapping[tuple[str, str, float], RowResult]
 ) -> Cell:
     result = found.get((model, data, fraction))
-    claimed: Mapping[claims.Setting, float | str]
-    claimed = (claims.PARAMETERS if table == 2 else claims.ACCURACY).get(MODELS[model].claim, {})
+    of_table: Mapping[str, Mapping[claims.Setting, float | str]] = claims.PARAMETERS if table == 2 else claims.ACCURACY
+    claimed = of_table.get(MODELS[model].claim, {})
     measured = None if result is None else result.n_parameters if table == 2 else 100 * result.test_accuracy
     return Cell(model, data, fraction, measured, claimed.get((data, fraction)), result)
 
@@ -156,11 +150,3 @@ def _points(results: Results) -> dict[str, list[plots.Point]]:
                 accuracy = claims.ACCURACY[claim][data, fraction] / 100
                 points[DATA[data]].append(plots.Point(claim, size, accuracy, False))
     return points
-
-
-def _percent(value: float) -> str:
-    return f"{value:.2f}"
-
-
-def _count(value: float) -> str:
-    return f"{value:,}"

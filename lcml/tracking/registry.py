@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from lcml.errors import TrackingError
 from lcml.tracking.address import shown, store_uri
 from lcml.tracking.runs import open_store
-from lcml.tracking.store import Store, translated
+from lcml.tracking.store import Store, quiet, translated
 
 MODEL_FILE = "model.onnx"
 EXPLANATION_FILE = "model.explain.json"
@@ -133,8 +133,9 @@ def fetch_onnx(reference: str, directory: Path, uri: str | None = None) -> Path:
     uri = store_uri(uri)
     store = open_store(uri)
     with translated(uri), tempfile.TemporaryDirectory(prefix="lcml-") as temporary:
-        from mlflow.artifacts import download_artifacts
-        from mlflow.models import Model
+        with quiet():
+            from mlflow.artifacts import download_artifacts
+            from mlflow.models import Model
 
         if version is None:
             version = str(store.client.get_model_version_by_alias(name, alias).version)
@@ -155,9 +156,10 @@ def fetch_onnx(reference: str, directory: Path, uri: str | None = None) -> Path:
 
 def _write_model(directory: Path, files: Mapping[str, bytes], example: NDArray[Any], run_id: str, logged: Any) -> None:
     """The directory that MLflow calls a model. Not by log_model: that goes by global state of MLflow's."""
-    import mlflow.onnx
-    import mlflow.pyfunc
-    from mlflow.models import Model, infer_signature
+    with quiet():
+        import mlflow.onnx
+        import mlflow.pyfunc
+        from mlflow.models import Model, infer_signature
 
     model = Model(
         artifact_path=logged.artifact_location, run_id=run_id, model_uuid=logged.model_id, model_id=logged.model_id

@@ -65,14 +65,21 @@ def import_mlflow(uri: str) -> None:
     for logger, level in _LOG_LEVELS.items():
         logging.getLogger(logger).setLevel(level)
     try:
-        with warnings.catch_warnings():  # while it is imported, of its own use of others
-            warnings.simplefilter("ignore")
+        with quiet():
             import mlflow.tracking.client
 
             if not uri.startswith("http"):
                 import mlflow.store.tracking.sqlalchemy_store  # noqa: F401  here, not in two threads at once
     except ImportError as error:
         raise MissingDependencyError("mlflow", "tracking", "tracking (--no-tracking does without it)") from error
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """No warnings, for as long as this takes: of MLflow's of its own use of others."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 @contextlib.contextmanager

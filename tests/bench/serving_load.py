@@ -37,7 +37,7 @@ def main() -> int:
     parser.add_argument("--model", type=Path, help="default: a small linear model")
     parser.add_argument("--seconds", type=float, default=60.0, help="of the long run, 0 leaves it out")
     parser.add_argument("--each", type=float, default=5.0, help="seconds of each row of the table")
-    parser.add_argument("--idle", type=int, default=1100, help="connections that send half a head, of the long run")
+    parser.add_argument("--idle", type=int, default=0, help="connections of the long run that send half a head")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         model = arguments.model or write_model(Path(directory) / "linear.onnx")

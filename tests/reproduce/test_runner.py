@@ -4,7 +4,9 @@ from pathlib import Path
 import pytest
 
 from lcml.errors import FormatError, SettingsError
-from lcml.reproduce import Row, RowResult, Setup, prepare_circuit, row_settings, run_circuit
+from lcml.reproduce.experiments import Row
+from lcml.reproduce.results import RowResult
+from lcml.reproduce.runner import Setup, prepare_circuit, row_settings, run_circuit
 from lcml.runs.training import make_learner
 from lcml.tracking import NullTracker
 from tests.runs.test_training import Recorder, stop_after

@@ -9,21 +9,11 @@ from pathlib import Path
 import pytest
 
 from lcml.errors import FormatError, SettingsError
-from lcml.reproduce import (
-    Row,
-    RowResult,
-    check_same,
-    load_row,
-    row_path,
-    rows_of,
-    save_row,
-    write_picture,
-    write_tables,
-)
 from lcml.reproduce.baselines import SETTINGS
 from lcml.reproduce.claims import ACCURACY, PARAMETERS
-from lcml.reproduce.experiments import MODELS
-from lcml.reproduce.tables import markdown, table_cells
+from lcml.reproduce.experiments import MODELS, Row, rows_of
+from lcml.reproduce.results import RowResult, check_same, load_row, row_path, save_row
+from lcml.reproduce.tables import markdown, table_cells, write_picture, write_tables
 from lcml.runs.recipes import recipe_names
 
 RESULT = RowResult(

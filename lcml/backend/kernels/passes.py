@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 from lcml.backend.kernels.compiled import compiled
 from lcml.backend.kernels.lanes import LANES, STREAM_BYTES, add, divide, load, multiply, spread, store, stream
 
+Ints = NDArray[np.int32]
+Real = NDArray[Any]
+
 _TILE = 64
 """Flows that are multiplied by weights at a time."""
 
@@ -157,14 +160,7 @@ def _flows(examples, or_start, elem_prime, elem_sub, is_tautology, out):  # type
 
 
 @compiled()
-def flows_into(
-    examples: NDArray[Any],
-    or_start: NDArray[np.int32],
-    elem_prime: NDArray[np.int32],
-    elem_sub: NDArray[np.int32],
-    is_tautology: bool,
-    out: NDArray[Any],
-) -> int:
+def flows_into(examples: Real, or_start: Ints, elem_prime: Ints, elem_sub: Ints, is_tautology: bool, out: Real) -> int:
     """Write the flows of all literals, then of all elements, see lcml.passes.flows.flows; the circuit's arrays as they
     are.
 
@@ -185,24 +181,15 @@ def flows_into(
 
 @compiled()
 def logits_into(
-    examples: NDArray[Any],
-    or_start: NDArray[np.int32],
-    elem_prime: NDArray[np.int32],
-    elem_sub: NDArray[np.int32],
-    is_tautology: bool,
-    weights: NDArray[Any],
-    out: NDArray[Any],
+    examples: Real, or_start: Ints, elem_prime: Ints, elem_sub: Ints, is_tautology: bool, weights: Real, out: Real
 ) -> int:
     """Write the weighted sums of flows, without keeping these: out (n_examples, n_sets) for `weights` (n_sets, n_flows)
     in C order, of the type of `out`; the rest as in `flows_into`."""
     n_examples, n_variables = examples.shape
     n_sets, n_flows = weights.shape
     n_gates, n_literals = len(or_start) - 1, 2 * n_variables
-    up, down, flat_weights = (
-        _scratch(n_literals + n_gates, out),
-        _scratch(n_literals + n_gates, out),
-        weights.reshape(-1),
-    )
+    up, down = _scratch(n_literals + n_gates, out), _scratch(n_literals + n_gates, out)
+    flat_weights = weights.reshape(-1)
     room = _TILE
     for gate in range(n_gates):
         room = max(room, or_start[gate + 1] - or_start[gate])
