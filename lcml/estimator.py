@@ -30,7 +30,7 @@ from lcml.model.head import HEADS, predicted_codes
 from lcml.model.model import LogisticCircuit
 from lcml.runs.config import VtreeKind
 from lcml.runs.parameters import Parameters, described, takes
-from lcml.runs.preparation import check_shape, choose_places, choose_vtree, distorted, encoded_shape, make_encoder
+from lcml.runs.preparation import check_shape, choose_places, choose_vtree, encoded_shape, make_encoder, to_learn_from
 from lcml.runs.records import RoundRecord
 from lcml.runs.specs import Shape, parse_augment, parse_view
 
@@ -163,26 +163,21 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         encoder = make_encoder(chosen.encoder, raw.features, chosen.divisor, shape, chosen.channels, names)
         backend = get_backend(chosen.backend)
 
-        def to_learn_from(rows: NDArray[np.intp]) -> EncodedSet:
-            of_rows, some = None if weights is None else weights[rows], examples.select(rows)
-            if chosen.augment is None:
-                return EncodedSet(encoded(encoder, some.features), some.labels, of_rows)
-            augmentation = parse_augment(chosen.augment)
-            budget = backend.memory_budget() if settings.memory_budget is None else settings.memory_budget * 2**20
-            train = distorted(encoder, some, shape, augmentation, settings.seed, budget)
-            of_rows = None if of_rows is None else np.tile(of_rows, augmentation.copies + 1)
-            return dataclasses.replace(train, weights=of_rows)
+        augmentation = None if chosen.augment is None else parse_augment(chosen.augment)
 
-        train, choosing = to_learn_from(rest), eval_examples or examples.select(aside)
+        def training(rows: NDArray[np.intp]) -> EncodedSet:
+            of_rows = None if weights is None else weights[rows]
+            return to_learn_from(examples.select(rows), encoder, augmentation, shape, settings, backend, of_rows)
+
+        train, choosing = training(rest), eval_examples or examples.select(aside)
         choosing_weights = None if weights is None or eval_examples is not None else weights[aside]
         valid = EncodedSet(encoded(encoder, choosing.features), choosing.labels, choosing_weights)
         views = [parse_view(text) for text in chosen.view or ("whole",)]
         whole = partial(_choose_vtree, chosen.vtree, encoded_shape(encoder, shape), train, settings.seed)
         places = choose_places(views, encoder, shape, whole)
         learner = Learner(places, train, valid, len(self.classes_), settings, backend)
-        everything = (
-            partial(to_learn_from, np.arange(len(codes))) if settings.refit and len(rest) < len(codes) else None
-        )
+        spared = settings.refit and len(rest) < len(codes)
+        everything = partial(training, np.arange(len(codes))) if spared else None
         self.history_: list[RoundRecord] = []
         for report in _reports(learner, everything):
             self.history_.append(RoundRecord.of(report))
@@ -267,9 +262,8 @@ def _example_weights(weights: ArrayLike | None, n_examples: int) -> FloatArray |
             f"sample_weight: expected {n_examples} finite numbers of 0 or more, found an array of shape {array.shape}"
         )
     if not np.any(array > 0):
-        raise DataError(
-            "sample_weight: all weights are zero; give at least one example of every class a positive weight"
-        )
+        message = "sample_weight: all weights are zero; give at least one example of every class a positive weight"
+        raise DataError(message)
     return array
 
 

@@ -52,7 +52,6 @@ class ExportReport:
     checks: tuple[Check, ...]
 
     def lines(self) -> list[str]:
-        """The report as text."""
         program = f"{self.n_terms} terms, {self.n_products} products in {self.n_layers} layers"
         lines = [
             f"{self.path}: profile {self.profile}, opset {self.opset}, input {self.input_dtype}, {self.n_bytes} bytes",
@@ -60,12 +59,9 @@ class ExportReport:
         ]
         for runtime in dict.fromkeys(check.runtime for check in self.checks):
             checks = [check for check in self.checks if check.runtime == runtime]
-            errors = (max(getattr(c, f"{what}_error") for c in checks) for what in ("logit", "probability"))
-            lines.append(
-                "{}: {} checks passed, largest error of a logit {:.2g}, of a probability {:.2g}, labels equal".format(
-                    runtime, len(checks), *errors
-                )
-            )
+            logit, probability = (max(getattr(c, f"{what}_error") for c in checks) for what in ("logit", "probability"))
+            errors = f"largest error of a logit {logit:.2g}, of a probability {probability:.2g}"
+            lines.append(f"{runtime}: {len(checks)} checks passed, {errors}, labels equal")
         return lines
 
     def as_json(self) -> dict[str, Any]:
@@ -111,8 +107,7 @@ def export_model(
     compiled = compile_model(model, passes=chosen.passes)
     programs = compiled.programs
     proto = build(model, compiled, chosen, input_type, logits=logits, explain=explain, opset=opset)
-    metadata = _metadata(model, profile, source_sha256, feature_names)
-    helper.set_model_props(proto, metadata)
+    helper.set_model_props(proto, _metadata(model, profile, source_sha256, feature_names))
     onnx.checker.check_model(proto, full_check=True)
     content = proto.SerializeToString(deterministic=True)
     report = ExportReport(
@@ -159,15 +154,9 @@ def build(
     if explain and profile.operators.control_flow:
         inputs.append(helper.make_tensor_value_info(explanation.SWITCH, TensorProto.BOOL, []))
         graph.initializers.append(helper.make_tensor(explanation.SWITCH, TensorProto.BOOL, [], [True]))
+    values = [helper.make_tensor_value_info(output, kind, ["batch", *shape]) for output, kind, shape in outputs]
     proto = helper.make_model(
-        helper.make_graph(
-            graph.nodes,
-            "logistic_circuit",
-            inputs,
-            [helper.make_tensor_value_info(output, kind, ["batch", *shape]) for output, kind, shape in outputs],
-            graph.initializers,
-            doc_string=_DOCUMENTATION,
-        ),
+        helper.make_graph(graph.nodes, "logistic_circuit", inputs, values, graph.initializers, _DOCUMENTATION),
         opset_imports=[helper.make_opsetid("", opset)] + [helper.make_opsetid(ML_DOMAIN, ML_OPSET)] * graph.uses_ml,
         producer_name="lcml",
         producer_version=lcml.__version__,
@@ -187,9 +176,8 @@ def _circuit_of(model: Any) -> LogisticCircuit:
     """The model itself, or that of a fitted estimator."""
     found = getattr(model, "model_", model)
     if not isinstance(found, LogisticCircuit):
-        raise SettingsError(
-            f"found a {type(model).__name__}: expected a LogisticCircuit or a LogisticCircuitClassifier after fit"
-        )
+        message = f"found a {type(model).__name__}: expected a LogisticCircuit or a LogisticCircuitClassifier after fit"
+        raise SettingsError(message)
     return found
 
 
@@ -198,9 +186,8 @@ def _check_options(model: LogisticCircuit, opset: int | None, feature_names: Seq
         if isinstance(label, int) and not _INT64.min <= label <= _INT64.max:
             raise SettingsError(f"class {label}: ONNX has no whole number beyond {_INT64.max}; train on labels of text")
     if feature_names is not None and len(feature_names) != model.encoder.n_features:
-        raise SettingsError(
-            f"expected {model.encoder.n_features} feature names, one per feature, found {len(feature_names)}"
-        )
+        message = f"expected {model.encoder.n_features} feature names, one per feature, found {len(feature_names)}"
+        raise SettingsError(message)
     opset = DEFAULT_OPSET if opset is None else opset
     if not MIN_OPSET <= opset <= MAX_OPSET:
         raise SettingsError(f"opset {opset}: expected {MIN_OPSET} to {MAX_OPSET}")

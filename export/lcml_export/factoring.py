@@ -24,7 +24,6 @@ MIN_SHARED = 3
 
 
 def factor(term_sum: TermSum, table_depth: int = TABLE_DEPTH, min_shared: int = MIN_SHARED) -> Program:
-    """The program that computes `term_sum`."""
     n_literals = 2 * term_sum.n_variables
     pairs = _Pairs([set(term) for term in term_sum.terms], n_literals, table_depth)
     pairs.run(min_shared)

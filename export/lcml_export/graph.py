@@ -48,9 +48,8 @@ class Graph:
     def op(self, kind: str, *inputs: str, output: str | None = None, domain: str = "", **attributes: Any) -> str:
         """Add a node with one output and return the output's name."""
         output = output or self.fresh(kind)
-        self.nodes.append(
-            helper.make_node(kind, list(inputs), [output], name=f"{output}_node", domain=domain, **attributes)
-        )
+        attributes |= {"name": f"{output}_node", "domain": domain}
+        self.nodes.append(helper.make_node(kind, list(inputs), [output], **attributes))
         self._owner.uses_ml |= domain == ML_DOMAIN
         return output
 

@@ -67,19 +67,19 @@ def write(
 def triton_config(model: onnx.ModelProto, name: str, max_batch_size: int) -> str:
     """The `config.pbtxt` of `model`: dimensions without the batch; a scalar per example is reshaped from [1]."""
     defaults = {initializer.name for initializer in model.graph.initializer}
-    inputs = [_tensor(value) for value in model.graph.input if value.name not in defaults]
-    outputs = [_tensor(value) for value in model.graph.output]
-    return "\n".join(
-        [
-            f"name: {json.dumps(name)}",
-            'backend: "onnxruntime"',
-            f"max_batch_size: {max_batch_size}",
-            f"input [\n{_joined(inputs)}\n]",
-            f"output [\n{_joined(outputs)}\n]",
-            "dynamic_batching { }",
-            "",
-        ]
-    )
+    inputs = ",\n".join(_tensor(value) for value in model.graph.input if value.name not in defaults)
+    outputs = ",\n".join(map(_tensor, model.graph.output))
+    return f"""name: {json.dumps(name)}
+backend: "onnxruntime"
+max_batch_size: {max_batch_size}
+input [
+{inputs}
+]
+output [
+{outputs}
+]
+dynamic_batching {{ }}
+"""
 
 
 def _tensor(value: onnx.ValueInfoProto) -> str:
@@ -87,7 +87,3 @@ def _tensor(value: onnx.ValueInfoProto) -> str:
     sizes = [dimension.dim_value for dimension in kind.shape.dim][1:]
     dims = f"dims: [ {', '.join(map(str, sizes))} ]" if sizes else "dims: [ 1 ], reshape { shape: [ ] }"
     return f"  {{ name: {json.dumps(value.name)}, data_type: {_TRITON_TYPES[kind.elem_type]}, {dims} }}"
-
-
-def _joined(tensors: list[str]) -> str:
-    return ",\n".join(tensors)

@@ -75,17 +75,15 @@ class Profile:
     passes: bool = False
 
 
-PROFILES = {
-    profile.name: profile
-    for profile in (
-        Profile("auto", by_batch_size),
-        Profile("throughput", by_rows),
-        Profile("latency", by_examples),
-        Profile("portable", by_rows, Operators(control_flow=False, ml=False)),
-        Profile("flows", passes=True, operators=Operators(ml=False)),
-        Profile("scatter", passes=True, operators=Operators(ml=False, scatter=True)),
-    )
-}
+_ALL = (
+    Profile("auto", by_batch_size),
+    Profile("throughput", by_rows),
+    Profile("latency", by_examples),
+    Profile("portable", by_rows, Operators(control_flow=False, ml=False)),
+    Profile("flows", passes=True, operators=Operators(ml=False)),
+    Profile("scatter", passes=True, operators=Operators(ml=False, scatter=True)),
+)
+PROFILES = {profile.name: profile for profile in _ALL}
 
 
 def profile_named(name: str) -> Profile:

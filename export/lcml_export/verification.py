@@ -60,12 +60,8 @@ class Check:
 
     @property
     def passed(self) -> bool:
-        return (
-            self.logit_error <= self.tolerance
-            and self.contribution_error <= self.tolerance
-            and self.probability_error <= PROBABILITY_TOLERANCE
-            and not self.label_errors
-        )
+        close = self.logit_error <= self.tolerance and self.contribution_error <= self.tolerance
+        return close and self.probability_error <= PROBABILITY_TOLERANCE and not self.label_errors
 
 
 def verify(content: bytes, model: LogisticCircuit, input_type: InputType, seed: int = 0) -> tuple[Check, ...]:

@@ -82,9 +82,8 @@ def pass_features(graph: Graph, circuit: Circuit, view: View, flows: NDArray[np.
 
 def tile_of_part(part: PooledPart) -> int:
     """Examples whose rows, of the program of `part` or of the passes, have TABLE_BYTES."""
-    if part.program is None:
-        return tile_of_passes(part.part.view, part.part.circuit)
-    return _tile_of_program(part.part.view, part.program)
+    view, program = part.part.view, part.program
+    return tile_of_passes(view, part.part.circuit) if program is None else _tile_of_program(view, program)
 
 
 def tile_of_passes(view: View, circuit: Circuit) -> int:
@@ -136,7 +135,5 @@ def _roots(graph: Graph, view: View, program: Program, pooled: str) -> str:
             sums = graph.op("Add", sums, graph.constant(bias[~is_one][:, None], np.float32))
         parts.append(graph.op("Reshape", sums, graph.constant([int((~is_one).sum()), -1, view.n_cells])))
     order = np.argsort(np.concatenate([np.flatnonzero(is_one), np.flatnonzero(~is_one)]))
-    joined = graph.concat(parts)
-    if len(parts) > 1:
-        joined = graph.take(joined, order)
-    return graph.op("Sqrt", joined)
+    sums = graph.concat(parts)
+    return graph.op("Sqrt", graph.take(sums, order) if len(parts) > 1 else sums)

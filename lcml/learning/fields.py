@@ -55,7 +55,6 @@ def same_setting(record: type, name: str, default: Any = None) -> Any:
 
 
 def about(part: AnyField) -> About:
-    """What is said of a setting."""
     found: About = part.metadata["about"]
     return found
 

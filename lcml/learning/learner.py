@@ -61,15 +61,12 @@ class Learner:
                 raise DataError(
                     f"the {name} set is empty; learning needs training and validation examples: check valid_fraction"
                 )
-        self.settings, self.backend, self.n_classes = settings, backend, n_classes
-        self.state = state
+        self.settings, self.backend, self.n_classes, self.state = settings, backend, n_classes, state
         self.initial = tuple(initial_part(view, vtree) for view, vtree in places)
         self._n_sets = HEADS[settings.link].n_sets(n_classes)
         self._max_features = self._feature_limit()
         self._interrupted = should_stop
         self._started = monotonic() - (0.0 if state is None else state.seconds)
-        self._train: Objective
-        self._valid: Objective
         self._valid_set = valid
         clock = _Clock()
         self._open(train, () if state is None else state.history)
@@ -78,7 +75,6 @@ class Learner:
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """The parts grown so far."""
         return self._train.features.parts
 
     def best(self) -> tuple[tuple[Part, ...], Parameters]:
@@ -87,10 +83,9 @@ class Learner:
         best, history = self.state.best, self.state.history
         is_open = best.round == self._round
         parts = self.parts if is_open else parts_after(self.initial, history[: best.round], self.settings.depth)
-        return parts, self._parametrisation(parts).to_features(best.parameters)
+        return parts, Parametrisation(parts, self.settings.literal_weights).to_features(best.parameters)
 
     def n_parameters(self, n_features: int) -> int:
-        """Weights and biases of a model with so many features."""
         return self._n_sets * (n_features + 1)
 
     def seconds(self) -> float:
@@ -165,10 +160,8 @@ class Learner:
         if self._interrupted() and self.state is not None:
             return
         report = self._report("grow", len(history), self.settings.l2, solution, clock, chosen)
-        if report.improved or self.state is None:
-            best = Best(len(history), report.l2, solution.parameters, report.train_accuracy, report.valid)
-            stale = 0
-        else:
+        best, stale = Best(len(history), report.l2, solution.parameters, report.train_accuracy, report.valid), 0
+        if self.state is not None and not report.improved:
             best, stale = self.state.best, self.state.stale_rounds + 1
         self.state = FitState(history, solution.parameters, best, stale, self.seconds())
         yield report
@@ -180,12 +173,9 @@ class Learner:
         n_cells = max(part.view.n_cells for part in self.parts)
         wanted = math.ceil(settings.score_examples / (n_cells * self.backend.chunk_examples))
         drawn = np.random.default_rng([settings.seed, state.round]).permutation(n_chunks)
+        chunks, support = drawn[:wanted].tolist(), settings.minimum_support
         candidates = race_splits(
-            self._train,
-            state.parameters,
-            settings.criterion,
-            minimum_support=settings.minimum_support,
-            chunks=drawn[: min(n_chunks, wanted)].tolist(),
+            self._train, state.parameters, settings.criterion, minimum_support=support, chunks=chunks
         )
         clock.lap("score")
         present = sum(part.view.n_cells * part.circuit.n_elements for part in self.parts)
@@ -253,29 +243,22 @@ class Learner:
         return Objective(store, examples.labels, self.n_classes, link=link, l2=l2, example_weights=examples.weights)
 
     def _follow(self, rounds: Iterable[Sequence[GrownPart]]) -> None:
-        """Take both sets through rounds of splits."""
         objectives = self._train, self._valid
         for grown in rounds:
             self._round += 1
             for objective in objectives:
                 objective.features.grow(grown)
-        parametrisation = self._parametrisation(self.parts)
+        parametrisation = Parametrisation(self.parts, self.settings.literal_weights)
         for objective in objectives:
             objective.parametrisation = parametrisation
-
-    def _parametrisation(self, parts: Sequence[Part]) -> Parametrisation:
-        return Parametrisation.overcomplete(parts, self.settings.literal_weights)
 
     def _feature_limit(self) -> int | None:
         """Features that max_parameters allows. Raises SettingsError where the initial circuits exceed a limit."""
         settings = self.settings
         n_elements = sum(part.circuit.n_elements for part in self.initial)
         n_parameters = self.n_parameters(sum(part.n_features for part in self.initial))
-        for name, limit, present in (
-            ("max_elements", settings.max_elements, n_elements),
-            ("max_parameters", settings.max_parameters, n_parameters),
-        ):
-            if limit is not None and limit < present:
+        for name, present in (("max_elements", n_elements), ("max_parameters", n_parameters)):
+            if (limit := getattr(settings, name)) is not None and limit < present:
                 raise SettingsError(
                     f"the initial circuits have {n_elements} elements and {n_parameters} parameters, more than {name} "
                     f"{limit} allows; raise it"

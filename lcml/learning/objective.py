@@ -63,7 +63,6 @@ class Objective:
         return other
 
     def zeros(self) -> Parameters:
-        """All weights and biases 0."""
         return self.parametrisation.zeros(self.n_sets)
 
     def logits(self, parameters: Parameters) -> FloatArray:
@@ -73,7 +72,6 @@ class Objective:
         return np.concatenate(list(parts))
 
     def quality(self, parameters: Parameters) -> Quality:
-        """How good predictions by `parameters` are."""
         return quality(self.logits(parameters), self.labels, self.n_classes, self.link, self._given)
 
     def value_and_gradient(

@@ -10,6 +10,7 @@ from lcml.circuits.circuit import Circuit
 from lcml.circuits.parts import Part
 from lcml.learning.criteria import N_SUMS, Criterion, element_sums, pair_sums, scores
 from lcml.passes.feature_map import FeatureMap
+from lcml.passes.products import NO_PAIRS
 
 Pairs = NDArray[np.int64]
 """(2, n_pairs) elements and variables."""
@@ -37,18 +38,14 @@ def free_pairs(circuit: Circuit) -> Pairs:
     return np.stack([element[free], vtree.leaf_order[place[free]].astype(np.int64)])
 
 
-def is_pooled(part: Part) -> bool:
-    """Whether features are more than flows."""
-    return part.view.n_positions > 1 or part.view.root
-
-
 class ElementFlow:
     """The summed flow of every element of a part, by the weights of the examples, averaged over the cells of its
     view."""
 
     def __init__(self, part: Part, backend: Backend) -> None:
         self._part, self._backend = part, backend
-        self._map = FeatureMap(part.view, part.circuit, _flows(part, np.arange(part.circuit.n_elements)), backend)
+        flows = part.circuit.n_literals + np.arange(part.circuit.n_elements)
+        self._map = FeatureMap(part.view, part.circuit, flows, backend)
 
     def sum(self, examples: Array, weight: Array) -> Array:
         """(n_elements,) over examples (n_examples, n_inputs) of weight (n_examples, 1)."""
@@ -66,16 +63,14 @@ class PairSums:
 
     def __init__(self, part: Part, backend: Backend, criterion: Criterion, pairs: Pairs) -> None:
         self.part, self.pairs, self._backend, self._criterion = part, pairs, backend, criterion
-        self._is_pooled = is_pooled(part)
+        self._is_pooled = part.view.n_positions > 1 or part.view.root  # features are more than flows
         alike, n_variables = part.circuit.flow_class.astype(np.int64), part.circuit.n_variables
         _, first, self._which = np.unique(alike[pairs[0]] * n_variables + pairs[1], True, True)
         elements, variables = pairs[:, first]
         _, one, self._element = np.unique(alike[elements], True, True)
-        self._n_elements, shown = len(one), _flows(part, elements[one])
-        if self._is_pooled:
-            self._map = FeatureMap(part.view, part.circuit, shown, backend, np.stack([elements, variables]))
-        else:
-            self._map = FeatureMap(part.view, part.circuit, shown, backend)
+        self._n_elements, shown = len(one), part.circuit.n_literals + elements[one]
+        products = np.stack([elements, variables]) if self._is_pooled else NO_PAIRS
+        self._map = FeatureMap(part.view, part.circuit, shown, backend, products)
         self._blocks = [
             (block, backend.asarray(self._element[block]), backend.asarray(variables[block]))
             for block in _blocks(len(elements), _BLOCK_PAIRS)
@@ -124,11 +119,6 @@ class PairSums:
         element = self.pairs[0, order]
         chosen = order[np.arange(len(order)) - np.searchsorted(element, element) < per_element]
         return self.pairs[:, chosen], score[chosen]
-
-
-def _flows(part: Part, elements: NDArray[np.integer]) -> NDArray[np.integer]:
-    """The numbers of elements among the flows."""
-    return part.circuit.n_literals + elements
 
 
 def _blocks(size: int, most: int) -> list[slice]:

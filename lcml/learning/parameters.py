@@ -24,22 +24,20 @@ class Parameters:
         return np.concatenate([self.weights.ravel(), self.bias])
 
     def from_flat(self, flat: FloatArray) -> "Parameters":
-        """Parameters of this shape from a flat vector."""
         return Parameters(flat[: self.weights.size].reshape(self.weights.shape), flat[self.weights.size :])
 
 
 class Parametrisation:
     """Which weights stand for the function, part by part and, within a part, cell by cell: of the part's features, or,
-    where it has a basis map, of all its elements and, in front of them, with `literals`, all its literals."""
+    unless `literals` is None, in every part whose features are linear in its flows, of all its elements and, in front
+    of them, with `literals`, all its literals.
+
+    The latter, overcomplete, is what learning fits, and penalises: more weights than there are independent features.
+    That generalises better than weights of the basis, of the same functions.
+    """
 
     def __init__(self, parts: Sequence[Part], literals: bool | None = None) -> None:
         self.parts, self._literals = tuple(parts), literals
-
-    @classmethod
-    def overcomplete(cls, parts: Sequence[Part], literals: bool) -> "Parametrisation":
-        """What learning fits, and penalises: more weights than there are independent features, in every part whose
-        features are linear in its flows. That generalises better than weights of the basis, of the same functions."""
-        return cls(parts, literals)
 
     @cached_property
     def _maps(self) -> list[BasisMap | None]:
@@ -58,7 +56,6 @@ class Parametrisation:
         ]
 
     def zeros(self, n_sets: int) -> Parameters:
-        """All weights and biases 0."""
         return Parameters(np.zeros((n_sets, sum(cells * width for cells, width in self._shapes))), np.zeros(n_sets))
 
     def to_features(self, parameters: Parameters) -> Parameters:
@@ -85,10 +82,8 @@ class Parametrisation:
 
     def inherit(self, grown: Sequence[GrownPart], parameters: Parameters) -> Parameters:
         """Weights on the grown parts: of the same function, or near to it where features are square roots."""
-        weights = []
-        for part, basis, of_part, after in zip(
-            self.parts, self._maps, self._split(parameters.weights), grown, strict=True
-        ):
+        weights, before = [], self._split(parameters.weights)
+        for part, basis, of_part, after in zip(self.parts, self._maps, before, grown, strict=True):
             if basis is None:
                 flows = np.zeros((*of_part.shape[:2], len(part.weighted)))
                 flows[..., part.weighted] = of_part

@@ -26,18 +26,11 @@ def choose_splits(parts: Sequence[Part], candidates: Candidates, max_added: int,
     """
     costs = [SplitCosts(part.circuit, depth) for part in parts]
     flow_class = [part.circuit.flow_class.tolist() for part in parts]
-
-    def added(split: Split) -> int:
-        return parts[split.part].view.n_cells * costs[split.part].added(split)
-
     columns = (candidates.part, candidates.element, candidates.variable, candidates.score)
-    scored = [
-        ChosenSplit(split, score, added(split))
-        for split, score in (
-            (Split(element, variable, part), score)
-            for part, element, variable, score in zip(*(column.tolist() for column in columns), strict=True)
-        )
-    ]
+    scored = []
+    for part, element, variable, score in zip(*(column.tolist() for column in columns), strict=True):
+        split = Split(element, variable, part)
+        scored.append(ChosenSplit(split, score, parts[part].view.n_cells * costs[part].added(split)))
     scored.sort(key=lambda choice: (-choice.score / max(choice.added, 1), choice.split.part, choice.split.element))
     chosen: list[ChosenSplit] = []
     seen: set[tuple[int, int, int]] = set()
@@ -83,21 +76,19 @@ def apply_within(
     without an independent feature. So the number of splits is found by bisection.
     """
 
+    def grown_by(number: int) -> list[GrownPart]:
+        return apply_to_parts(parts, [choice.split for choice in chosen[:number]], depth)
+
     def fits(grown: Sequence[GrownPart]) -> bool:
         n_features = sum(part.part.n_features for part in grown)
         n_elements = sum(part.part.circuit.n_elements for part in grown)
-        return (max_features is None or n_features <= max_features) and (
-            max_elements is None or n_elements <= max_elements
-        )
+        present = (max_features, n_features), (max_elements, n_elements)
+        return all(limit is None or number <= limit for limit, number in present)
 
     least, most = 0, len(chosen)
-    grown = apply_to_parts(parts, [choice.split for choice in chosen], depth)
-    if fits(grown):
+    if fits(grown := grown_by(most)):
         return chosen, grown
     while most - least > 1:
         middle = (least + most) // 2
-        if fits(apply_to_parts(parts, [choice.split for choice in chosen[:middle]], depth)):
-            least = middle
-        else:
-            most = middle
-    return chosen[:least], apply_to_parts(parts, [choice.split for choice in chosen[:least]], depth)
+        least, most = (middle, most) if fits(grown_by(middle)) else (least, middle)
+    return chosen[:least], grown_by(least)

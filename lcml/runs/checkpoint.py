@@ -69,19 +69,14 @@ def save_checkpoint(checkpoint: Checkpoint, path: str | Path) -> None:
         "views": [view.as_dict() for view, _ in checkpoint.places],
     }
     choices = [choice for splits in checkpoint.log for choice in splits]
-    columns = {
-        "part": [choice.split.part for choice in choices],
-        "element": [choice.split.element for choice in choices],
-        "variable": [choice.split.variable for choice in choices],
-        "score": [choice.score for choice in choices],
-        "added": [choice.added for choice in choices],
-    }
+    rows = [(each.split.part, each.split.element, each.split.variable, each.score, each.added) for each in choices]
     arrays: dict[str, NDArray[Any]] = {
         f"{number}/vtree/{name}": getattr(vtree, name)
         for number, (_, vtree) in enumerate(checkpoint.places)
         for name in _VTREE_ARRAYS
     }
-    arrays |= {f"splits/{name}": np.array(values, _SPLIT_TYPES[name]) for name, values in columns.items()}
+    for place, (name, kind) in enumerate(_SPLIT_TYPES.items()):
+        arrays[f"splits/{name}"] = np.array([row[place] for row in rows], kind)
     arrays["splits/start"] = np.cumsum([0, *map(len, checkpoint.log)], dtype=np.int32)
     if state is not None:
         for name, parameters in (("last", state.parameters), ("best", state.best.parameters)):
@@ -124,16 +119,14 @@ def _checkpoint(content: Mapping[str, Any], arrays: Arrays) -> Checkpoint:
     log = tuple(tuple(choices[first:stop]) for first, stop in pairwise(start))
     config = TrainConfig().with_options(content["config"])
     _plain(config.learn)
+    vtrees = (
+        Vtree(*(_array(arrays, f"{number}/vtree/{name}", np.int32, 1) for name in _VTREE_ARRAYS))
+        for number in range(len(content["views"]))
+    )
     checkpoint = Checkpoint(
         config=_plain(config),
         fingerprint=content["fingerprint"],
-        places=tuple(
-            (
-                view_from_dict(view),
-                Vtree(*(_array(arrays, f"{number}/vtree/{name}", np.int32, 1) for name in _VTREE_ARRAYS)),
-            )
-            for number, view in enumerate(content["views"])
-        ),
+        places=tuple(zip(map(view_from_dict, content["views"]), vtrees, strict=True)),
         run_name=content["run_name"],
         run_id=content["run_id"],
         state=None if content["state"] is None else _state(content["state"], arrays, log),
@@ -154,39 +147,18 @@ def _array(arrays: Arrays, name: str, kind: DTypeLike, n_dimensions: int) -> NDA
 
 
 def _state_content(state: FitState) -> dict[str, Any]:
-    best = state.best
-    return {
-        "stale_rounds": state.stale_rounds,
-        "seconds": state.seconds,
-        "best": {
-            "round": best.round,
-            "l2": best.l2,
-            "train_accuracy": best.train_accuracy,
-            "valid": dataclasses.asdict(best.valid),
-        },
-    }
+    figures = {name: getattr(state.best, name) for name in ("round", "l2", "train_accuracy")}
+    best = figures | {"valid": dataclasses.asdict(state.best.valid)}
+    return {"stale_rounds": state.stale_rounds, "seconds": state.seconds, "best": best}
 
 
 def _state(content: Mapping[str, Any], arrays: Arrays, log: SplitLog) -> FitState:
+    history = tuple(tuple(choice.split for choice in splits) for splits in log)
     last, best = (
         Parameters(_array(arrays, f"{name}/weights", np.float64, 2), _array(arrays, f"{name}/bias", np.float64, 1))
         for name in ("last", "best")
     )
     figures = content["best"]
-    return _plain(
-        FitState(
-            history=tuple(tuple(choice.split for choice in splits) for splits in log),
-            parameters=last,
-            best=_plain(
-                Best(
-                    figures["round"],
-                    figures["l2"],
-                    best,
-                    figures["train_accuracy"],
-                    _plain(Quality(**figures["valid"])),
-                )
-            ),
-            stale_rounds=content["stale_rounds"],
-            seconds=content["seconds"],
-        )
-    )
+    valid = _plain(Quality(**figures["valid"]))
+    reached = Best(figures["round"], figures["l2"], best, figures["train_accuracy"], valid)
+    return _plain(FitState(history, last, _plain(reached), content["stale_rounds"], content["seconds"]))

@@ -139,12 +139,10 @@ class TrainConfig:
 
     @property
     def views(self) -> tuple[ViewSpec, ...]:
-        """What the parts of the model read."""
         return tuple(map(parse_view, self.view or ("whole",)))
 
     @property
     def augmentation(self) -> Augmentation | None:
-        """How training images are distorted, if they are."""
         return None if self.augment is None else parse_augment(self.augment)
 
     @property
@@ -154,12 +152,10 @@ class TrainConfig:
 
     @property
     def model_path(self) -> Path:
-        """Where the model goes."""
         return Path(f"{Path(self.data).resolve().stem}.lcml" if self.output is None else self.output)
 
     @property
     def checkpoint_directory(self) -> Path:
-        """Where checkpoints go."""
         return self.model_path.parent / "checkpoints" if self.checkpoint_dir is None else Path(self.checkpoint_dir)
 
     def as_dict(self) -> dict[str, Any]:

@@ -6,11 +6,13 @@ import secrets
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from time import monotonic
 
 import numpy as np
 
+from lcml.arrays import FloatArray
 from lcml.backend import Backend, get_backend
 from lcml.circuits import vtree as vtrees
 from lcml.circuits.views import View
@@ -22,6 +24,7 @@ from lcml.inputs.channels import ChannelEncoder
 from lcml.inputs.encoders import EncoderKind, fit_encoder
 from lcml.inputs.encoding import EncodedRows, Encoder, encoded
 from lcml.inputs.rows import Matrix
+from lcml.learning.settings import LearnSettings
 from lcml.learning.state import EncodedSet
 from lcml.runs.checkpoint import Checkpoint
 from lcml.runs.config import TrainConfig, VtreeKind
@@ -60,7 +63,7 @@ class Prepared:
     def everything(self) -> EncodedSet:
         """Training and validation examples together, to learn from."""
         examples = self.splits.train.joined(self.splits.valid)
-        return _to_learn_from(examples, self.config, self.encoder, self.image_shape, self.backend)
+        return _training_set(examples, self.config, self.encoder, self.image_shape, self.backend)
 
 
 def prepare(config: TrainConfig, resumed: Checkpoint | None = None, checkpoint_path: Path | None = None) -> Prepared:
@@ -87,15 +90,13 @@ def prepare(config: TrainConfig, resumed: Checkpoint | None = None, checkpoint_p
         memory_budget=None if config.learn.memory_budget is None else config.learn.memory_budget * 2**20,
     )
     shape = check_shape(config.shape or splits.image_shape, len(splits.feature_names), splits.source)
-    names, seed = splits.feature_names, config.learn.seed
-    encoder = make_encoder(config.encoder, splits.train.features, config.divisor, shape, config.channels, names)
-    train = _to_learn_from(splits.train, config, encoder, shape, backend)
+    features, names = splits.train.features, splits.feature_names
+    encoder = make_encoder(config.encoder, features, config.divisor, shape, config.channels, names)
+    train = _training_set(splits.train, config, encoder, shape, backend)
     valid = EncodedSet(encoded(encoder, splits.valid.features), splits.valid.labels)
     if resumed is None:
-
-        def whole() -> Vtree:
-            return choose_vtree(config.vtree, encoded_shape(encoder, shape), train, config.vtree_offset, seed)
-
+        seen = encoded_shape(encoder, shape)
+        whole = partial(choose_vtree, config.vtree, seen, train, config.vtree_offset, config.learn.seed)
         places = choose_places(config.views, encoder, shape, whole)
         checkpoint = Checkpoint(config, splits.fingerprint, places, config.run_name or checkpoint_path.stem)
     elif resumed.fingerprint == splits.fingerprint:
@@ -108,16 +109,12 @@ def prepare(config: TrainConfig, resumed: Checkpoint | None = None, checkpoint_p
     return Prepared(config, splits, shape, encoder, train, valid, backend, checkpoint, checkpoint_path, started)
 
 
-def _to_learn_from(
+def _training_set(
     examples: Examples, config: TrainConfig, encoder: Encoder, shape: Shape | None, backend: Backend
 ) -> EncodedSet:
-    """Training examples as the solver takes them: encoded, mixed for mini-batches, with distorted copies."""
-    seed, budget = config.learn.seed, config.learn.memory_budget
-    examples = mixed(examples, seed) if config.learn.solver == "minibatch" else examples
-    if config.augmentation is None:
-        return EncodedSet(encoded(encoder, examples.features), examples.labels)
-    bound = backend.memory_budget() if budget is None else budget * 2**20
-    return distorted(encoder, examples, shape, config.augmentation, seed, bound)
+    """Training examples as the solver takes them: mixed for mini-batches."""
+    examples = mixed(examples, config.learn.seed) if config.learn.solver == "minibatch" else examples
+    return to_learn_from(examples, encoder, config.augmentation, shape, config.learn, backend)
 
 
 def check_shape(shape: Sequence[int] | None, n_features: int, source: str) -> Shape | None:
@@ -178,19 +175,30 @@ def choose_places(
     return tuple(place for _, place in made)
 
 
-def distorted(
-    encoder: Encoder, examples: Examples, shape: Shape | None, augmentation: Augmentation, seed: int, memory: int
+def to_learn_from(
+    examples: Examples,
+    encoder: Encoder,
+    augmentation: Augmentation | None,
+    shape: Shape | None,
+    settings: LearnSettings,
+    backend: Backend,
+    weights: FloatArray | None = None,
 ) -> EncodedSet:
-    """Training examples and their distorted copies, encoded now where that takes little of the `memory` (bytes), else
-    whenever they are read. Raises SettingsError where they are no images."""
+    """Training examples, encoded; with an augmentation their distorted copies too, encoded now where that takes little
+    of the memory, else whenever they are read. Raises SettingsError where such are no images."""
+    if augmentation is None:
+        return EncodedSet(encoded(encoder, examples.features), examples.labels, weights)
     if shape is None:
         raise SettingsError(
             "augment: only images and sequences can be distorted, but these data have no image shape; give one "
             "(--image-shape 28x28, or 1x200 for a sequence) or leave --augment out"
         )
-    lazy = EncodedRows(augmented(examples.features, shape, augmentation, seed), encoder)
+    lazy = EncodedRows(augmented(examples.features, shape, augmentation, settings.seed), encoder)
+    memory = backend.memory_budget() if settings.memory_budget is None else settings.memory_budget * 2**20
     few = 4 * len(lazy) * encoder.n_outputs <= _ENCODED_SHARE * memory
-    return EncodedSet(lazy[:] if few else lazy, np.tile(examples.labels, augmentation.copies + 1))
+    n_times = augmentation.copies + 1
+    weights = None if weights is None else np.tile(weights, n_times)
+    return EncodedSet(lazy[:] if few else lazy, np.tile(examples.labels, n_times), weights)
 
 
 def choose_vtree(

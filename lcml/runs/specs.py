@@ -98,9 +98,8 @@ class ViewSpec:
                 found = [number for number in range(n_channels) if names and names[number % len(names)] == channel]
             if not found or set(found) & set(chosen):
                 known = ", ".join([*names, f"0 to {n_channels - 1}"])
-                raise SettingsError(
-                    f"channels: found {channel!r}; choose different ones of {known} (--channels makes more)"
-                )
+                message = f"channels: found {channel!r}; choose different ones of {known} (--channels makes more)"
+                raise SettingsError(message)
             chosen += found
         return tuple(chosen)
 

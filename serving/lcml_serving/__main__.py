@@ -10,7 +10,6 @@ from lcml_serving.settings import parse_settings
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Serve until told to stop."""
     try:
         settings = parse_settings(sys.argv[1:] if argv is None else argv, os.environ)
         # onnxruntime and starlette only once the settings are good: a mistake is told at once

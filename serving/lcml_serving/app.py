@@ -34,7 +34,6 @@ _LARGE_BINARY = 2**20  # bytes of binary tensors; above them a thread takes them
 
 
 def create_app(service: Service, lifespan: Lifespan | None = None) -> Starlette:
-    """The application of one service."""
     at = _Endpoints(service)
     model, version = "/v2/models/{name}", "/v2/models/{name}/versions/{version}"
     routes = [
@@ -84,7 +83,7 @@ class _Endpoints:
             wanted = await self._parse(request, body, model, self._settings.max_rows)
             arrays = dict(zip(model.predictions, await served.predict.submit(wanted.features), strict=True))
             check_finite(arrays)
-            size = sum(arrays[output.name].size for output in wanted.outputs if not output.binary)
+            size = sum(arrays[name].size for name, binary in wanted.outputs.items() if not binary)
             rendered = await self._service.off_loop(size, render_infer, wanted.id, wanted.outputs, model, arrays)
             content, header_length = rendered
             if header_length is None:

@@ -1,6 +1,7 @@
 """Dynamic batching: requests that wait at the same time share one onnxruntime run."""
 
 import asyncio
+import contextlib
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -106,11 +107,9 @@ class Batcher:
         rest = self._waiting[0].arrived + self._max_delay - time.perf_counter()
         if rest > 0:
             self._filled.clear()
-            try:
+            with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(rest):
                     await self._filled.wait()
-            except TimeoutError:
-                return
 
     def _take(self) -> list[_Item]:
         items: list[_Item] = []

@@ -43,9 +43,8 @@ class Bodies:
         max_bytes = min(max_bytes or self._max_bytes, self._max_bytes)
         encoding = request.headers.get("content-encoding", "identity").strip().lower()
         if encoding != "identity" and encoding not in _WINDOW_BITS:
-            raise UnsupportedMediaTypeError(
-                f"content encoding: expected gzip, deflate or identity, found {short(encoding)}"
-            )
+            message = f"content encoding: expected gzip, deflate or identity, found {short(encoding)}"
+            raise UnsupportedMediaTypeError(message)
         too_large = BodyTooLargeError(f"the body is above {max_bytes} bytes; send several requests")
         length = request.headers.get("content-length", "0")
         declared = int(length) if length.isascii() and length.isdecimal() and len(length) < 19 else max_bytes + 1
@@ -75,9 +74,8 @@ class Bodies:
                     n_kept += len(chunk)
                     self._n_together += len(chunk)
                     if self._n_together > self._max_bytes_together:
-                        raise BusyError(
-                            f"{self._max_bytes_together} bytes of bodies are under way, the limit; try again"
-                        )
+                        message = f"{self._max_bytes_together} bytes of bodies are under way, the limit; try again"
+                        raise BusyError(message)
         finally:
             self._n_together -= n_kept
         if n_bytes > max_bytes:

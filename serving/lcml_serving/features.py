@@ -5,12 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lcml_serving.errors import BadRequestError, UnprocessableError
-from lcml_serving.signature import Signature
-
-Array = NDArray[Any]
+from lcml_serving.signature import Array, Signature
 
 
 def parse_json(text: bytes) -> dict[str, Any]:
@@ -43,9 +40,8 @@ def numbers(values: Any, what: str) -> Array:
     except (ValueError, OverflowError, RecursionError):
         raise UnprocessableError(f"{what}: expected numbers in rows of one length, found rows that differ") from None
     if array.dtype.kind not in "biuf":
-        raise UnprocessableError(
-            f"{what}: expected numbers, found something else among them (a text, null, or too large)"
-        )
+        message = f"{what}: expected numbers, found something else among them (a text, null, or too large)"
+        raise UnprocessableError(message)
     return array
 
 
@@ -73,9 +69,8 @@ def to_features(values: Array, model: Signature, max_rows: int) -> Array:
 def check_rows(n_rows: int, max_rows: int) -> None:
     """Raises UnprocessableError where a request has more than `max_rows` rows: asked before numbers are converted."""
     if n_rows > max_rows:
-        raise UnprocessableError(
-            f"expected at most {max_rows} rows in a request, found {n_rows}; send several requests"
-        )
+        message = f"expected at most {max_rows} rows in a request, found {n_rows}; send several requests"
+        raise UnprocessableError(message)
 
 
 def check_finite(outputs: Mapping[str, Array]) -> None:

@@ -49,5 +49,4 @@ class Metrics:
         return report
 
     def render(self) -> bytes:
-        """The text that Prometheus scrapes."""
         return bytes(generate_latest(self._registry))

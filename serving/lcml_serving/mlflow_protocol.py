@@ -9,14 +9,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lcml_serving.csv_table import parse_csv
 from lcml_serving.errors import BadRequestError, UnprocessableError, UnsupportedMediaTypeError, short
 from lcml_serving.features import check_rows, numbers, parse_json, to_features, to_json
-from lcml_serving.signature import Signature
-
-Array = NDArray[Any]
+from lcml_serving.signature import Array, Signature
 
 FORMS = ("dataframe_split", "dataframe_records", "inputs", "instances")
 
@@ -56,7 +53,6 @@ def parse_invocation(body: bytes, content_type: str, model: Signature, max_rows:
 
 
 def render_invocation(outputs: Mapping[str, Array]) -> bytes:
-    """The body that answers the request."""
     return to_json({"predictions": {name: array.tolist() for name, array in outputs.items()}})
 
 
@@ -91,9 +87,8 @@ def _records(content: Any, model: Signature, max_rows: int) -> tuple[list[Any] |
 def _tensor(content: Any, form: str, model: Signature, max_rows: int) -> Array:
     if isinstance(content, dict):
         if list(content) != [model.input.name]:
-            raise UnprocessableError(
-                f"{form}: expected the tensor {model.input.name!r}, found {short(sorted(content))}"
-            )
+            message = f"{form}: expected the tensor {model.input.name!r}, found {short(sorted(content))}"
+            raise UnprocessableError(message)
         content = content[model.input.name]
     elif isinstance(content, list) and content and all(isinstance(row, dict) for row in content):
         if any(list(row) != [model.input.name] for row in content):

@@ -21,12 +21,9 @@ from typing import Any
 
 import numpy as np
 import onnxruntime
-from numpy.typing import NDArray
 
 from lcml_serving.errors import ModelError
-from lcml_serving.signature import PREDICTIONS, Signature, TensorSpec
-
-Array = NDArray[Any]
+from lcml_serving.signature import PREDICTIONS, Array, Signature, TensorSpec
 
 CONTRIBUTIONS = "contributions"
 _MESSAGE = 300  # characters of a library's message

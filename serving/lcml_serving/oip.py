@@ -4,20 +4,16 @@ A body is JSON, or JSON followed by raw little-endian tensors; the header Infere
 where the JSON ends. A text in a binary tensor is 4 bytes of length and UTF-8.
 """
 
-import json
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lcml_serving.errors import BadRequestError, NotFoundError, UnprocessableError, short
-from lcml_serving.features import check_rows, numbers, parse_json, to_features
-from lcml_serving.signature import Signature, TensorSpec
-
-Array = NDArray[Any]
+from lcml_serving.features import check_rows, numbers, parse_json, to_features, to_json
+from lcml_serving.signature import Array, Signature, TensorSpec
 
 HEADER_LENGTH = "inference-header-content-length"
 
@@ -31,20 +27,12 @@ DATATYPES: Mapping[str, tuple[np.dtype[Any], str]] = {
 
 
 @dataclass(frozen=True)
-class OutputRequest:
-    """An output that the client wants, and whether as a binary tensor."""
-
-    name: str
-    binary: bool
-
-
-@dataclass(frozen=True)
 class InferRequest:
-    """A checked request: features in the dtype of the model's input."""
+    """A checked request: features in the dtype of the model's input; outputs: whether each is wanted as binary."""
 
     id: str | None
     features: Array
-    outputs: tuple[OutputRequest, ...]
+    outputs: Mapping[str, bool]
     parameters: Mapping[str, Any]
 
 
@@ -55,9 +43,8 @@ def header_end(header_length: str | None, body_length: int) -> int:
     if not (header_length.isascii() and header_length.isdecimal()) or len(header_length) > 12:
         raise BadRequestError("Inference-Header-Content-Length: expected a number of bytes")
     if int(header_length) > body_length:
-        raise BadRequestError(
-            f"Inference-Header-Content-Length is {header_length}, but the body has {body_length} bytes"
-        )
+        message = f"Inference-Header-Content-Length is {header_length}, but the body has {body_length} bytes"
+        raise BadRequestError(message)
     return int(header_length)
 
 
@@ -76,23 +63,21 @@ def parse_infer(body: bytes, end: int, model: Signature, max_rows: int) -> Infer
     if not isinstance(inputs, list) or len(inputs) != 1 or not isinstance(inputs[0], dict):
         raise BadRequestError(f"inputs: expected a list of one tensor, {model.input.name!r}")
     values = _tensor(inputs[0], body[end:], model, max_rows)
-    return InferRequest(
-        request_id, to_features(values, model, max_rows), _outputs(message, model, parameters), parameters
-    )
+    features = to_features(values, model, max_rows)
+    return InferRequest(request_id, features, _outputs(message, model, parameters), parameters)
 
 
 def render_infer(
-    request_id: str | None, outputs: Sequence[OutputRequest], model: Signature, arrays: Mapping[str, Array]
+    request_id: str | None, outputs: Mapping[str, bool], model: Signature, arrays: Mapping[str, Array]
 ) -> tuple[bytes, int | None]:
     """The body of the answer, and the length of its JSON where binary tensors follow it."""
     tensors: list[dict[str, Any]] = []
     chunks: list[bytes] = []
-    for wanted in outputs:
-        array = arrays[wanted.name]
-        spec = model.output(wanted.name)
+    for name, binary in outputs.items():
+        array, spec = arrays[name], model.output(name)
         assert spec is not None
         tensor: dict[str, Any] = {"name": spec.name, "datatype": spec.datatype, "shape": list(array.shape)}
-        if wanted.binary:
+        if binary:
             chunk = _to_bytes(array, spec)
             chunks.append(chunk)
             tensor["parameters"] = {"binary_data_size": len(chunk)}
@@ -102,12 +87,11 @@ def render_infer(
     message: dict[str, Any] = {"model_name": model.name, "model_version": model.version, "outputs": tensors}
     if request_id is not None:
         message["id"] = request_id
-    header = json.dumps(message, allow_nan=False, separators=(",", ":")).encode()
+    header = to_json(message)
     return b"".join([header, *chunks]), len(header) if chunks else None
 
 
 def model_metadata(model: Signature, versions: list[str], parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer to a metadata request."""
     return {
         "name": model.name,
         "versions": versions,
@@ -178,14 +162,14 @@ def _checked(values: Array, name: str, datatype: str, dtype: np.dtype[Any], kind
     return values
 
 
-def _outputs(message: Mapping[str, Any], model: Signature, parameters: Mapping[str, Any]) -> tuple[OutputRequest, ...]:
+def _outputs(message: Mapping[str, Any], model: Signature, parameters: Mapping[str, Any]) -> dict[str, bool]:
     default = _flag(parameters, "binary_data_output", False)
     wanted = message.get("outputs")
     if wanted is None or wanted == []:
-        return tuple(OutputRequest(name, default) for name in model.predictions)
+        return dict.fromkeys(model.predictions, default)
     if not isinstance(wanted, list) or not all(isinstance(output, dict) for output in wanted):
         raise BadRequestError("outputs: expected a list of objects with a name")
-    requests = []
+    binary = {}
     for output in wanted:
         name = output.get("name")
         if name not in model.predictions:
@@ -193,10 +177,10 @@ def _outputs(message: Mapping[str, Any], model: Signature, parameters: Mapping[s
         own = _object(output, "parameters")
         if unsupported := own.keys() & {"classification", "shared_memory_region"}:
             raise BadRequestError(f"outputs: {min(unsupported)} is not supported")
-        requests.append(OutputRequest(name, _flag(own, "binary_data", default)))
-    if len({request.name for request in requests}) < len(requests):
+        binary[name] = _flag(own, "binary_data", default)
+    if len(binary) < len(wanted):
         raise BadRequestError("outputs: an output is asked for twice")
-    return tuple(requests)
+    return binary
 
 
 def _flag(parameters: Mapping[str, Any], key: str, default: bool) -> bool:

@@ -80,9 +80,8 @@ class Repository:
             self._metrics.reloads.labels(name, "loaded").inc(len(versions))
         default = self._settings.default_model
         if default and default not in self.table:
-            raise SettingsError(
-                f"--default-model {default[:LONGEST]} is not served; expected one of {', '.join(self.table)}"
-            )
+            message = f"--default-model {default[:LONGEST]} is not served; expected one of {', '.join(self.table)}"
+            raise SettingsError(message)
 
     def get(self, name: str, version: str | None = None) -> Served:
         """The model to ask. Raises NotFoundError."""
@@ -101,9 +100,8 @@ class Repository:
         """The model behind /invocations. Raises NotFoundError where several are served and none was chosen."""
         name = self._settings.default_model or (next(iter(self.table)) if len(self.table) == 1 else None)
         if name is None:
-            raise NotFoundError(
-                "several models are served: start with --default-model NAME, or ask /v2/models/NAME/infer"
-            )
+            message = "several models are served: start with --default-model NAME, or ask /v2/models/NAME/infer"
+            raise NotFoundError(message)
         return self.get(name)
 
     def index(self) -> list[dict[str, str]]:

@@ -23,9 +23,8 @@ SWITCH = ("on", "off")
 
 
 def _setting(default: Any, description: str, low: float = 0, high: float = 0, choices: tuple[str, ...] = ()) -> Any:
-    return dataclasses.field(
-        default=default, metadata={"help": description, "low": low, "high": high, "choices": choices}
-    )
+    about = {"help": description, "low": low, "high": high, "choices": choices}
+    return dataclasses.field(default=default, metadata=about)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,23 +83,19 @@ def parse_settings(argv: Sequence[str], environ: Mapping[str, str]) -> Settings:
 
 def without_service_links(environ: Mapping[str, str]) -> dict[str, str]:
     """The environment without the variables that Kubernetes puts there for Services; they are no settings."""
-    return {
-        key: value
-        for key, value in environ.items()
-        if not (
-            key.startswith(PREFIX)
-            and (_SERVICE_LINK.fullmatch(key, len(PREFIX)) or (key.endswith("_PORT") and _SERVICE_ADDRESS.match(value)))
-        )
-    }
+
+    def is_link(key: str, value: str) -> bool:
+        is_address = key.endswith("_PORT") and _SERVICE_ADDRESS.match(value)
+        return key.startswith(PREFIX) and bool(_SERVICE_LINK.fullmatch(key, len(PREFIX)) or is_address)
+
+    return {key: value for key, value in environ.items() if not is_link(key, value)}
 
 
 def flag(name: str) -> str:
-    """The command line flag of a field."""
     return "--" + name.replace("_", "-")
 
 
 def variable(name: str) -> str:
-    """The environment variable of a field."""
     return PREFIX + name.upper()
 
 

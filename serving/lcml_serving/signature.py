@@ -4,6 +4,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
 
 PREDICTIONS = ("label", "probabilities", "logits")
 

@@ -37,7 +37,6 @@ class _Process:
         return done, result
 
     def end(self) -> None:
-        """End it, whatever it does."""
         self._process.kill()
         self._process.wait()
         self._connection.close()

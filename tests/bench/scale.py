@@ -49,9 +49,7 @@ def measure(axis: str, size: int) -> dict[str, Any]:
     store = FeatureStore(parts, examples, backend, precision="fixed16")
 
     def objective() -> Objective:
-        return Objective(
-            store, labels, n_classes, l2=1e-4, parametrisation=Parametrisation.overcomplete(store.parts, literals=True)
-        )
+        return Objective(store, labels, n_classes, l2=1e-4, parametrisation=Parametrisation(store.parts, literals=True))
 
     wanted = size if axis == "elements" else 0
     while True:

@@ -59,7 +59,7 @@ def main() -> None:
         pass
     assert learner.state is not None
     store = FeatureStore(learner.parts, train.values, backend, precision="fixed16")
-    parametrisation = Parametrisation.overcomplete(learner.parts, literals=True)
+    parametrisation = Parametrisation(learner.parts, literals=True)
     objective = Objective(store, train.labels, 10, l2=settings.l2, parametrisation=parametrisation)
     theta, everything, support = learner.state.parameters, 10**6, settings.minimum_support
     present = sum(part.view.n_cells * part.circuit.n_elements for part in learner.parts)

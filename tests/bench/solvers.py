@@ -104,7 +104,7 @@ def main() -> None:
     for _ in learner.grow():
         pass
     store = FeatureStore(learner.parts, train.values, backend, precision="float32")
-    plain, lifted = Parametrisation(learner.parts), Parametrisation.overcomplete(learner.parts, literals=True)
+    plain, lifted = Parametrisation(learner.parts), Parametrisation(learner.parts, literals=True)
     reference = Objective(store, train.labels, 10, l2=arguments.l2, parametrisation=lifted)
     best = minimise(reference, reference.zeros(), SolverSettings(1500, 1e-7)).loss
     print(f"{len(train.labels)} examples, {store.n_features} features, reference loss {best:.5f}", flush=True)

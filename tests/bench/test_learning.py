@@ -53,9 +53,7 @@ def grown(request: Any, sets: tuple[EncodedSet, EncodedSet]) -> tuple[Part, ...]
 
 def objective(parts: tuple[Part, ...], train: EncodedSet, backend: Backend) -> Objective:
     store = FeatureStore(parts, train.values, backend, precision="fixed16")
-    return Objective(
-        store, train.labels, 10, l2=1e-4, parametrisation=Parametrisation.overcomplete(parts, literals=True)
-    )
+    return Objective(store, train.labels, 10, l2=1e-4, parametrisation=Parametrisation(parts, literals=True))
 
 
 @pytest.mark.parametrize("backend", BACKENDS, ids=lambda backend: backend.name)

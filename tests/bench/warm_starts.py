@@ -107,7 +107,7 @@ def compare(
         pass
     assert learner.state is not None
     store = FeatureStore(learner.parts, train.values, backend, precision="fixed16")
-    before = Parametrisation.overcomplete(learner.parts, literals=True)
+    before = Parametrisation(learner.parts, literals=True)
     candidates = score_splits(
         Objective(store, train.labels, 10, l2=settings.l2, parametrisation=before),
         learner.state.parameters,
@@ -118,7 +118,7 @@ def compare(
     grown = apply_to_parts(learner.parts, [choice.split for choice in chosen])
     start = before.inherit(grown, learner.state.parameters)
     store.grow(grown)
-    parametrisation = Parametrisation.overcomplete(store.parts, literals=True)
+    parametrisation = Parametrisation(store.parts, literals=True)
     is_plain = start.weights.shape[1] == store.n_features
 
     def objective() -> Counted:

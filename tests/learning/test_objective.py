@@ -42,7 +42,7 @@ def problem(
     weights = generator.random(n) + 0.1
     parts = [independent(CIRCUIT) if lifted else whole(CIRCUIT)]
     store = FeatureStore(parts, q, NUMPY, precision="float64", budget=budget)
-    parametrisation = Parametrisation.overcomplete(parts, literals=True) if lifted else None
+    parametrisation = Parametrisation(parts, literals=True) if lifted else None
     return Objective(
         store, labels, n_classes, link=link, l2=l2, example_weights=weights, parametrisation=parametrisation
     )

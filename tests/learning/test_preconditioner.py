@@ -23,7 +23,7 @@ def problem(n: int, l2: float, lifted: bool = False, backend: Backend = NUMPY, n
     generator = np.random.default_rng(n)
     parts = [independent(CIRCUIT) if lifted else whole(CIRCUIT)]
     store = FeatureStore(parts, examples(6, n, seed=7), backend, precision="float64")
-    parametrisation = Parametrisation.overcomplete(parts, literals=True) if lifted else None
+    parametrisation = Parametrisation(parts, literals=True) if lifted else None
     labels, weights = generator.integers(0, n_classes, n), generator.random(n) + 0.1
     return Objective(store, labels, n_classes, l2=l2, example_weights=weights, parametrisation=parametrisation)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from lcml.backend import get_backend
 from lcml.circuits import vtree
 from lcml.circuits.parts import Part
 from lcml.circuits.views import IdentityView, WindowView
@@ -22,7 +23,7 @@ from lcml.learning.settings import LearnSettings
 from lcml.model.model import LogisticCircuit
 from lcml.runs.checkpoint import load_checkpoint
 from lcml.runs.config import TrainConfig
-from lcml.runs.preparation import distorted, prepare
+from lcml.runs.preparation import prepare, to_learn_from
 from lcml.runs.records import RoundRecord
 from lcml.runs.specs import parse_augment
 from lcml.runs.training import make_learner
@@ -116,8 +117,12 @@ def test_distorted_images_that_would_fill_memory_are_computed_when_read() -> Non
     images = np.random.default_rng(0).integers(0, 256, size=(20, 16)).astype(np.uint8)
     examples, encoder = Examples(images, np.arange(20) % 2), ScaleEncoder(np.zeros(16), np.full(16, 255.0))
     augmentation = parse_augment("copies=2,shift=1,rotation=20")
+    backend = get_backend("numpy")
     kept, computed = (
-        distorted(encoder, examples, (1, 4, 4), augmentation, seed=3, memory=memory) for memory in (10**9, 1000)
+        to_learn_from(
+            examples, encoder, augmentation, (1, 4, 4), LearnSettings(seed=3, memory_budget=megabytes), backend
+        )
+        for megabytes in (1000, 0)
     )
     assert isinstance(kept.values, np.ndarray)
     assert isinstance(computed.values, EncodedRows)

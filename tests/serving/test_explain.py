@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from lcml_serving.explain import explain_rows
-from lcml_serving.models import Array, load_model
+from lcml_serving.models import load_model
+from lcml_serving.signature import Array
 from tests.serving.onnx_models import X, write_model
 from tests.serving.running import Running, infer_body
 
