@@ -274,9 +274,9 @@ def test_a_server_killed_in_the_middle_of_a_run(
     with pytest.raises(TrackingError, match="no connection to"):
         replay(spool)
 
-    # Of two runs, the one whose server is back before it ends needs no replay.
+    # Of two runs, the one whose server is back before it ends needs no replay; it sends what others left in its place.
     monkeypatch.setattr("lcml.tracking.tracker.LONGEST_PAUSE", 0.2)
-    second = MlflowTracker(server.uri, spool_dir=tmp_path / "spool", notify=told.append, flush_seconds=0.05)
+    second = MlflowTracker(server.uri, spool_dir=tmp_path / "another", notify=told.append, flush_seconds=0.05)
     second.start("second", {}, {}, DATA)
     second.metrics({"loss": 2.0}, 0)
     until(lambda: told[1:] or None, "the second outage")
