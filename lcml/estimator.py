@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from hashlib import blake2b
 from importlib.metadata import version
@@ -19,6 +20,7 @@ from lcml.arrays import FloatArray
 from lcml.backend import get_backend
 from lcml.circuits.vtree import Vtree
 from lcml.data import Examples
+from lcml.data.labels import spelled
 from lcml.data.stratify import apportion, draw
 from lcml.errors import DataError, SettingsError
 from lcml.explain.importance import feature_importances
@@ -267,9 +269,10 @@ def _example_weights(weights: ArrayLike | None, n_examples: int) -> FloatArray |
     return array
 
 
-def _model_classes(classes: Sequence[Any] | NDArray[Any]) -> tuple[int, ...] | tuple[str, ...]:
-    """The classes as a model keeps them: whole numbers where they are some, else text."""
-    values = np.asarray(classes)
-    if values.dtype.kind in "iu" or (values.dtype.kind == "f" and np.all(values == np.floor(values))):
-        return tuple(int(value) for value in values)
-    return tuple(str(value) for value in values)
+def _model_classes(classes: NDArray[Any]) -> tuple[int, ...] | tuple[str, ...]:
+    """The classes as `lcml.data.labels` spells them wherever they come from; as text where that would merge two."""
+    with suppress(DataError):  # for what a file could not hold
+        values = spelled(classes, "y")
+        if len(set(values)) == len(classes):
+            return tuple(values)  # type: ignore[return-value]  # of one type
+    return tuple(str(value) for value in classes)

@@ -20,6 +20,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from lcml import LogisticCircuitClassifier, load_model, save_model
 from lcml.circuits.views import IdentityView, WindowView
 from lcml.circuits.vtree import balanced
+from lcml.data.labels import code_labels
 from lcml.errors import DataError, SettingsError
 from lcml.learning.learner import Learner
 from lcml.learning.settings import LearnSettings
@@ -383,3 +384,19 @@ def test_importances_are_those_of_the_features_that_decide() -> None:
     assert shares[:2].min() > 0.3
     assert shares[2:].max() < 0.1
     assert not hasattr(LogisticCircuitClassifier(), "feature_importances_")
+
+
+@pytest.mark.parametrize(
+    ("y", "classes"),
+    [
+        (np.array([True, False] * 10), ("false", "true")),
+        (np.array([1.0, 2.0] * 10), (1, 2)),
+        (np.array(["1", "2"] * 10), (1, 2)),
+        (np.array(["01", "1"] * 10), ("01", "1")),
+        (np.array(["no", "yes"] * 10), ("no", "yes")),
+    ],
+)
+def test_classes_are_spelled_as_a_files_are(y: NDArray[Any], classes: tuple[object, ...]) -> None:
+    """As `lcml train` spells them, so that a model of one takes the data of the other."""
+    fitted = LogisticCircuitClassifier(rounds=0, backend="numpy").fit(np.arange(40.0).reshape(20, 2), y)
+    assert fitted.model_.classes == classes == code_labels(y, "y")[0]
