@@ -72,6 +72,7 @@ def import_mlflow(uri: str) -> None:
         logging.getLogger(logger).setLevel(level)
     try:
         with quiet():
+            import mlflow.pyfunc
             import mlflow.tracking.client
 
             if not uri.startswith("http"):
