@@ -139,9 +139,9 @@ def _figure(run: "RunSummary", name: str) -> float | None:
 
 def _aliases(name: str) -> tuple[str, ...]:
     """What a metric was called in other versions: test_accuracy is final/test_accuracy now, train_loss train/loss."""
-    plain = name.removeprefix("final/")
-    phase = plain.removeprefix("seconds_")
-    return name, f"final/{plain}", plain, plain.replace("_", "/", 1), f"circuit/{plain}", f"time/{phase}_seconds"
+    plain = name.removeprefix("final/").removeprefix("model/")
+    headed = (f"final/{plain}", f"model/{plain}", plain, plain.replace("_", "/", 1), f"circuit/{plain}")
+    return name, *headed, f"time/{plain.removeprefix('seconds_')}_seconds"
 
 
 def _whole(value: float | None) -> int | None:

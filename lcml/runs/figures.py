@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from lcml.arrays import FloatArray
 from lcml.model.metrics import Quality
 from lcml.model.model import LogisticCircuit
-from lcml.tracking import FINAL
+from lcml.tracking import FINAL, MODEL
 
 MOST_CLASSES = 20
 """Up to so many classes have figures and curves of their own."""
@@ -19,22 +19,14 @@ def final_metrics(
     model: LogisticCircuit, rounds: int, train_accuracy: float, valid: Quality, test: Quality | None, seconds: float
 ) -> dict[str, float]:
     """Sizes, accuracies, F1 and log-losses of the model kept. rounds: after which it was best."""
-    values = {
-        "n_elements": model.n_elements,
-        "n_or_gates": model.n_or_gates,
-        "n_parameters": model.n_parameters,
-        "best_round": rounds,
-        "train_accuracy": train_accuracy,
-        "seconds": seconds,
-    }
+    values = {f"{FINAL}train_accuracy": train_accuracy}
     for rows, measured in (("valid", valid), ("test", test)):
         if measured is not None:
-            values |= {
-                f"{rows}_accuracy": measured.accuracy,
-                f"{rows}_f1_macro": measured.f1_macro,
-                f"{rows}_loss": measured.log_loss,
-            }
-    return {FINAL + name: float(value) for name, value in values.items()}
+            values[f"{FINAL}{rows}_accuracy"] = measured.accuracy
+            values[f"{FINAL}{rows}_f1_macro"] = measured.f1_macro
+            values[f"{FINAL}{rows}_loss"] = measured.log_loss
+    sizes = {name: float(getattr(model, name)) for name in ("n_elements", "n_or_gates", "n_parameters")}
+    return values | {MODEL + name: value for name, value in {**sizes, "round": rounds, "seconds": seconds}.items()}
 
 
 def class_figures(counts: ArrayLike) -> dict[str, FloatArray]:

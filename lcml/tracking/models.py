@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from lcml.tracking.records import FINAL, MAX_PARAM, cut
+from lcml.tracking.records import FINAL, MAX_PARAM, MODEL, cut
 from lcml.tracking.store import Store
 
 NATIVE_NAME = "lcml"
@@ -41,7 +41,9 @@ def log_model(
         client.log_outputs(run_id, [LoggedModelOutput(model_id, step=0)])
         inputs = run.inputs.dataset_inputs if run.inputs else []
         data = {"dataset_name": inputs[0].dataset.name, "dataset_digest": inputs[0].dataset.digest} if inputs else {}
-        last = [client.get_metric_history(run_id, key)[-1] for key in run.data.metrics if key.startswith(FINAL)]
+        last = [
+            client.get_metric_history(run_id, key)[-1] for key in run.data.metrics if key.startswith((FINAL, MODEL))
+        ]
         figures = [Metric(one.key, one.value, one.timestamp, one.step, model_id=model_id, **data) for one in last]
         client.log_batch(run_id, metrics=figures, synchronous=True)
     except BaseException:

@@ -17,8 +17,8 @@ Status = Literal["FINISHED", "FAILED", "KILLED"]
 DEFAULT_URI = "sqlite:///mlruns/mlflow.db"
 DEFAULT_EXPERIMENT = "lcml"
 
-FINAL = "final/"
-"""What the names of the figures of the model kept begin with."""
+FINAL, MODEL = "final/", "model/"
+"""What the names of the figures of the model kept begin with: what it reaches, and what it is."""
 
 # MLflow's own limits, in characters (mlflow.utils.validation).
 MAX_NAME = 250

@@ -77,7 +77,7 @@ def test_old_names_and_new_ones_are_the_same_metric(three: Path) -> None:
     tracker = MlflowTracker(address(three))
     tracker.start("new", {"data": "digits", "seed": 7}, {}, DATA)
     tracker.metrics({"valid/accuracy": 0.25, "train/loss": 3.0, "circuit/n_elements": 5, "time/fit_seconds": 2}, 0)
-    tracker.metrics({"final/test_accuracy": 0.75, "final/n_parameters": 70}, 0)
+    tracker.metrics({"final/test_accuracy": 0.75, "model/n_parameters": 70}, 0)
     tracker.finish("FINISHED")
 
     def found(sort: str) -> list[tuple[str, float]]:
