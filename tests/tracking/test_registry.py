@@ -100,6 +100,12 @@ def mlflow_here(store: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", store["uri"])
 
 
+def native_model(store: dict[str, Any]) -> object:
+    """The id of the model of the run that is no export."""
+    query = "select model_id from logged_models where name = 'lcml' and source_run_id = ?"
+    return rows(store["directory"] / "mlruns" / "mlflow.db", query, store["run_id"])[0][0]
+
+
 def files_of(store: dict[str, Any]) -> Path:
     return Path(store["directory"], "mlruns", "models", store["model_id"], "artifacts")
 
@@ -157,9 +163,7 @@ def test_mlflow_loads_the_model_of_a_run_without_an_export(
     import mlflow.pyfunc
     import pandas
 
-    query = "select model_id from logged_models where name = 'lcml' and source_run_id = ?"
-    ((model_id,),) = rows(store["directory"] / "mlruns" / "mlflow.db", query, store["run_id"])
-    loaded = mlflow.pyfunc.load_model(f"models:/{model_id}")
+    loaded = mlflow.pyfunc.load_model(f"models:/{native_model(store)}")
     frame = pandas.DataFrame(animals, columns=NAMES)
     for table in (animals, animals.astype(float), animals.astype(float).tolist(), frame, frame[NAMES[::-1]]):
         found = loaded.predict(table)
@@ -182,11 +186,12 @@ def test_a_model_sent_twice_is_logged_once(database: Path, tmp_path: Path, model
     assert rows(database, "select name, status from logged_models") == [("lcml", 2)]  # READY
 
 
-@pytest.fixture
-def mlflow_server(store: dict[str, Any]) -> Iterator[str]:
-    """`mlflow models serve` of the registered model."""
+@pytest.fixture(params=["models:/animals@champion", "native"])
+def mlflow_server(store: dict[str, Any], request: pytest.FixtureRequest) -> Iterator[str]:
+    """`mlflow models serve` of the registered model, or of the one that the run has without an export."""
     port, log = free_port(), store["directory"] / "serve.log"
-    command = [sys.executable, "-m", "mlflow", "models", "serve", "--model-uri", "models:/animals@champion"]
+    model = request.param if request.param != "native" else f"models:/{native_model(store)}"
+    command = [sys.executable, "-m", "mlflow", "models", "serve", "--model-uri", model]
     command += ["--env-manager", "local", "--port", str(port), "--workers", "1"]
     environment = {
         **os.environ,

@@ -72,9 +72,8 @@ def test_two_runs_are_compared_in_the_pages(
 
     # The printed address: the layout of model training, both runs, one of them registered.
     lines = shown(browser, pages, lambda lines: {"seed-1", "seed-2", "flowers"} <= set(lines))
-    assert "Traces" not in lines
-    assert {"Training runs", "Runs"} & set(lines)
-    assert "v1" in lines
+    assert {"Runs", "Models", "v1"} <= set(lines)
+    assert not {"Judges", "Prompts"} & set(lines)
 
     # The charts: one section for each kind of figure, accuracy before loss.
     charts = shown(browser, f"{pages}&compareRunsMode=CHART", lambda lines: "final/valid_loss" in lines)
