@@ -157,7 +157,7 @@ def _next_steps(prepared: Prepared, outcome: Outcome, tracker: Tracker, exported
         uri = store_uri(config.tracking_uri)
         steps.append(ui_hint(uri, tracker.experiment_id))
         if not uri.startswith("http"):
-            steps[-1] += f"   and open {ui_hint(_UI, tracker.experiment_id)}"
+            steps.append(f"open {ui_hint(_UI, tracker.experiment_id)}")
     onnx = shlex.quote(str(config.model_path.with_suffix(".onnx")))
     steps += [
         f"lcml evaluate {model} {data}",

@@ -69,7 +69,7 @@ def runs(
     if sort and sort not in columns:
         columns.append(sort)
         for row, run in zip(rows, found, strict=True):
-            row[sort] = _finite(run.metrics.get(sort))
+            row[sort] = _figure(run, sort)
     if json:
         return print_json({"runs": rows})
     for row in rows:
@@ -116,24 +116,32 @@ def _replay(spool: Path, uri: str | None, json: bool) -> None:
 def _row(run: "RunSummary") -> dict[str, Any]:
     """What the table shows of a run; None where it does not know."""
     seed = run.params.get("seed", "")
-    figures = {name: _finite(value) for name, value in run.metrics.items()}
-    seconds = figures.get("seconds")
+    seconds = _figure(run, "seconds")
     return {
         "name": run.name,
         "run_id": run.run_id,
         "status": run.status,
         "data": run.params.get("data"),
-        "parameters": _whole(figures.get("n_parameters")),
-        "elements": _whole(figures.get("n_elements")),
-        "valid_accuracy": figures.get("valid_accuracy"),
-        "test_accuracy": figures.get("test_accuracy"),
+        "parameters": _whole(_figure(run, "n_parameters")),
+        "elements": _whole(_figure(run, "n_elements")),
+        "valid_accuracy": _figure(run, "valid_accuracy"),
+        "test_accuracy": _figure(run, "test_accuracy"),
         "seconds": run.seconds if seconds is None else seconds,
         "seed": int(seed) if seed.isdecimal() else None,
     }
 
 
-def _finite(value: float | None) -> float | None:
+def _figure(run: "RunSummary", name: str) -> float | None:
+    """The figure called so: that of the model kept, or of the last round; None where there is none that is finite."""
+    value = next((run.metrics[alias] for alias in _aliases(name) if alias in run.metrics), None)
     return value if value is not None and math.isfinite(value) else None
+
+
+def _aliases(name: str) -> tuple[str, ...]:
+    """What a metric was called in other versions: test_accuracy is final/test_accuracy now, train_loss train/loss."""
+    plain = name.removeprefix("final/").removeprefix("model/")
+    headed = (f"final/{plain}", f"model/{plain}", plain, plain.replace("_", "/", 1), f"circuit/{plain}")
+    return name, *headed, f"time/{plain.removeprefix('seconds_')}_seconds"
 
 
 def _whole(value: float | None) -> int | None:
@@ -143,12 +151,12 @@ def _whole(value: float | None) -> int | None:
 def _best_first(runs: "list[RunSummary]", metric: str) -> "list[RunSummary]":
     """Runs without the metric come last. Raises SettingsError where none has it."""
     known = sorted({name for run in runs for name in run.metrics})
-    if metric not in known:
+    if not any(alias in known for alias in _aliases(metric)):
         raise SettingsError(f"no run has the metric {metric!r}; they have {', '.join(known) or 'none'}")
     sign = 1 if any(part in metric for part in _SMALLER_IS_BETTER) else -1
 
     def key(run: "RunSummary") -> tuple[bool, float]:
-        value = run.metrics.get(metric, math.nan)
-        return math.isnan(value), 0.0 if math.isnan(value) else sign * value
+        value = _figure(run, metric)
+        return value is None, 0.0 if value is None else sign * value
 
     return sorted(runs, key=key)

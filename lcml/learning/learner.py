@@ -205,6 +205,7 @@ class Learner:
             n_parameters=self.n_parameters(self._train.features.n_features),
             l2=l2,
             train_loss=solution.loss,
+            train_log_loss=train.log_loss,
             train_accuracy=train.accuracy,
             valid=valid,
             n_iterations=solution.n_iterations,

@@ -27,8 +27,9 @@ class EncodedSet:
 class RoundReport:
     """What a round, or a step of the final path of penalties, did and reached.
 
-    seconds: by phase (score, split, features, fit, evaluate); train_loss: with the penalty; l2: the penalty used;
-    improved: whether this is the best so far on the validation set.
+    seconds: by phase (score, split, features, fit, evaluate); train_loss: what was minimised, with the penalty;
+    train_log_loss: without it, as that of `valid`; l2: the penalty used; improved: whether this is the best so far on
+    the validation set.
     """
 
     phase: str
@@ -38,6 +39,7 @@ class RoundReport:
     n_parameters: int
     l2: float
     train_loss: float
+    train_log_loss: float
     train_accuracy: float
     valid: Quality
     n_iterations: int

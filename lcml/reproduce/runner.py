@@ -28,7 +28,7 @@ from lcml.runs.preparation import Prepared, prepare
 from lcml.runs.recipes import recipe_options
 from lcml.runs.records import dataset_record
 from lcml.runs.training import OnRound, train
-from lcml.tracking import Status, Tracker
+from lcml.tracking import FINAL, MODEL, Status, Tracker
 
 EXPERIMENT = "reproduce"
 """The experiment of the tracking store that the runs belong to."""
@@ -195,7 +195,9 @@ def run_baseline(
             status = "KILLED"
             return None
         figures = {name: value for name, value in dataclasses.asdict(fitted).items() if value is not None}
-        tracker.metrics({name: float(value) for name, value in figures.items()}, 0)
+        tracker.metrics(
+            {(FINAL if "accuracy" in name else MODEL) + name: float(value) for name, value in figures.items()}, 0
+        )
         status = "FINISHED"
     except KeyboardInterrupt:
         status = "KILLED"

@@ -13,7 +13,9 @@ from lcml.errors import DataError, MissingDependencyError
 _DPI = 120
 _MOST_COUNTS = 20  # classes up to which every cell of a confusion matrix is labelled
 _PANEL_POINTS, _LABEL_POINTS = 260.0, 9.0  # heights of what a panel's points span, and of a label
-_DARK = 0.5  # share of a row from which a cell's count is written in white
+_DARK = 0.5  # shade of a cell from which its count is written in white
+_PALEST = 0.3  # shade of a single error among many
+_LONGEST = 24  # characters of a class's name
 
 
 class Round(Protocol):
@@ -24,7 +26,7 @@ class Round(Protocol):
     @property
     def n_parameters(self) -> int: ...
     @property
-    def train_loss(self) -> float: ...
+    def train_log_loss(self) -> float | None: ...
     @property
     def valid_loss(self) -> float: ...
     @property
@@ -43,45 +45,49 @@ class Point:
     measured: bool
 
 
-def learning_curves(rounds: Sequence[Round]) -> bytes:
-    """Loss, accuracy and number of parameters over the rounds."""
-    return _png(curves_figure(rounds))
+def learning_curves(rounds: Sequence[Round], chosen: int | None = None) -> bytes:
+    """Log-loss, accuracy and number of parameters over the rounds; the round `chosen` is marked."""
+    return png(curves_figure(rounds, chosen))
 
 
-def confusion_matrix(counts: ArrayLike, classes: Sequence[int | str]) -> bytes:
-    """Counts of shape (n_classes, n_classes): rows are true classes, columns predicted; colour is the row's share."""
-    return _png(confusion_figure(counts, classes))
+def confusion_matrix(counts: ArrayLike, classes: Sequence[object], rows: str = "") -> bytes:
+    """Counts of shape (n_classes, n_classes): true classes by predicted ones. What is right is blue, by its share of
+    the class; an error is red, a single one too. rows: which rows were counted, for the title."""
+    return png(confusion_figure(counts, classes, rows))
 
 
 def accuracy_by_size(panels: Mapping[str, Sequence[Point]]) -> bytes:
     """Accuracy against the number of parameters (logarithmic), one picture per title; quoted points are hollow."""
-    return _png(size_figure(panels))
+    return png(size_figure(panels))
 
 
-def curves_figure(rounds: Sequence[Round]) -> Any:
+def curves_figure(rounds: Sequence[Round], chosen: int | None = None) -> Any:
     """The matplotlib figure of `learning_curves`: axes for loss, accuracy and parameters."""
-    figure = _figure(12.0, 3.6)
+    figure = new_figure(12.0, 3.6)
     loss, accuracy, size = figure.subplots(1, 3)
     steps = [report.round for report in rounds]
     marker = "o" if len(rounds) == 1 else None  # one point makes no line
     for axes, title, series in (
-        (loss, "loss", {"train": "train_loss", "validation": "valid_loss"}),
+        (loss, "log-loss", {"train": "train_log_loss", "validation": "valid_loss"}),
         (accuracy, "accuracy", {"train": "train_accuracy", "validation": "valid_accuracy"}),
         (size, "parameters", {"parameters": "n_parameters"}),
     ):
         for label, field in series.items():
-            axes.plot(steps, [getattr(report, field) for report in rounds], label=label, marker=marker)
+            values = [getattr(report, field) for report in rounds]
+            axes.plot(steps, [np.nan if value is None else value for value in values], label=label, marker=marker)
+        if chosen is not None:
+            axes.axvline(chosen, color="0.5", linestyle=":", label=f"chosen: round {chosen}")
         axes.set(title=title, xlabel="round")
         axes.xaxis.get_major_locator().set_params(integer=True)
         axes.grid(alpha=0.3)
-        if len(series) > 1:
+        if len(axes.lines) > 1:
             axes.legend()
     return figure
 
 
 def size_figure(panels: Mapping[str, Sequence[Point]]) -> Any:
     """The matplotlib figure of `accuracy_by_size`: axes per title."""
-    figure = _figure(8.0 * len(panels), 5.0)
+    figure = new_figure(8.0 * len(panels), 5.0)
     for axes, (title, points) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True):
         span = 100 * float(np.ptp([point.accuracy for point in points])) if points else 0.0
         for measured, label in ((True, "measured"), (False, "claimed")):
@@ -115,27 +121,39 @@ def _rises(accuracies: Sequence[float], span: float) -> list[float]:
     return rises
 
 
-def confusion_figure(counts: ArrayLike, classes: Sequence[int | str]) -> Any:
+def confusion_figure(counts: ArrayLike, classes: Sequence[object], rows: str = "") -> Any:
     """The matplotlib figure of `confusion_matrix`. DataError for a matrix that does not fit the classes."""
     counts, k = np.asarray(counts), len(classes)
     if counts.shape != (k, k):
         raise DataError(f"confusion matrix: expected shape ({k}, {k}) for {k} classes, found {counts.shape}")
     side = min(4.0 + 0.4 * k, 16.0)
-    figure = _figure(side, side)
+    figure = new_figure(side, side)
     axes = figure.subplots()
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    axes.imshow(shares, cmap="Blues", vmin=0.0, vmax=1.0)
-    axes.set(xlabel="predicted", ylabel="true", title=f"{np.trace(counts)} of {counts.sum()} right")
+    errors = np.where(np.eye(k, dtype=bool), 0, counts)
+    shades = np.where(errors > 0, _PALEST + (1 - _PALEST) * np.log1p(errors) / np.log1p(max(errors.max(), 1)), 0)
+    axes.imshow(np.ma.masked_where(errors > 0, np.where(errors > 0, 0, shares)), cmap="Blues", vmin=0.0, vmax=1.0)
+    axes.imshow(np.ma.masked_where(errors == 0, shades), cmap="Reds", vmin=0.0, vmax=1.0)
+    title = f"{rows} rows: " if rows else ""
+    axes.set(xlabel="predicted", ylabel="true", title=f"{title}{np.trace(counts)} of {counts.sum()} right")
     if k <= _MOST_COUNTS:
-        axes.set_xticks(range(k), [str(name) for name in classes], rotation=45)
-        axes.set_yticks(range(k), [str(name) for name in classes])
+        axes.set_xticks(range(k), [plain(name) for name in classes], rotation=45)
+        axes.set_yticks(range(k), [plain(name) for name in classes])
         for (i, j), count in np.ndenumerate(counts):
-            colour = "white" if shares[i, j] > _DARK else "black"
-            axes.text(j, i, str(count), ha="center", va="center", color=colour, fontsize="small")
+            if count:
+                colour = "white" if (shares if i == j else shades)[i, j] > _DARK else "black"
+                axes.text(j, i, str(count), ha="center", va="center", color=colour, fontsize="small")
     return figure
 
 
-def _figure(width: float, height: float) -> Any:
+def plain(name: object) -> str:
+    """The name of a class as matplotlib draws it for what it is, cut where it is long."""
+    text = str(name)
+    return (text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…").replace("$", r"\$")
+
+
+def new_figure(width: float, height: float) -> Any:
+    """An empty matplotlib figure of so many inches."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
@@ -146,7 +164,8 @@ def _figure(width: float, height: float) -> Any:
     return figure
 
 
-def _png(figure: Any) -> bytes:
+def png(figure: Any) -> bytes:
+    """The figure's picture."""
     content = io.BytesIO()
     figure.savefig(content, format="png", metadata={"Software": None})  # the same picture is the same bytes
     return content.getvalue()

@@ -21,7 +21,8 @@ MODEL_ARTIFACT = "model.lcml"
 
 @dataclass(frozen=True)
 class RoundRecord:
-    """The figures of one RoundReport, flat; n_splits: splits made in the round."""
+    """The figures of one RoundReport, flat; n_splits: splits made in the round; train_loss: with the penalty,
+    train_log_loss: without it, None in checkpoints that did not keep it."""
 
     phase: str
     round: int
@@ -38,6 +39,7 @@ class RoundRecord:
     valid_f1_macro: float
     improved: bool
     seconds: Mapping[str, float]
+    train_log_loss: float | None = None
 
     @classmethod
     def of(cls, report: RoundReport) -> "RoundRecord":
@@ -57,6 +59,7 @@ class RoundRecord:
             valid_f1_macro=report.valid.f1_macro,
             improved=report.improved,
             seconds=report.seconds,
+            train_log_loss=report.train_log_loss,
         )
 
     def line(self) -> str:
@@ -67,15 +70,29 @@ class RoundRecord:
         )
 
     def metrics(self) -> dict[str, float]:
-        """The figures by the names they have in the tracking store; after growth they begin with the phase."""
-        names = ("n_elements", "n_or_gates", "n_parameters", "n_splits", "train_loss", "train_accuracy")
-        values = {
-            name: float(getattr(self, name)) for name in (*names, "valid_loss", "valid_accuracy", "valid_f1_macro")
+        """The figures by the names they have in the tracking store, each part of the run under a heading of its own:
+        train/, valid/, circuit/ and time/ over the rounds, penalty/ over the final path of penalties."""
+        seconds = sum(self.seconds.values())
+        if self.phase == "refit":  # what it reached is the model kept
+            return {"time/refit_seconds": seconds}
+        reached = {
+            "train/accuracy": self.train_accuracy,
+            "train/objective": self.train_loss,
+            "valid/accuracy": self.valid_accuracy,
+            "valid/f1_macro": self.valid_f1_macro,
+            "valid/loss": self.valid_loss,
         }
-        values |= {f"seconds_{phase}": seconds for phase, seconds in self.seconds.items()}
-        if self.phase == "grow":
-            return values
-        return {f"{self.phase}_{name}": value for name, value in {**values, "l2": self.l2}.items()}
+        if self.train_log_loss is not None:
+            reached["train/loss"] = self.train_log_loss
+        if self.phase == "refine":
+            path = {f"penalty/{name.replace('/', '_')}": value for name, value in reached.items()}
+            return path | {"penalty/l2": self.l2, "penalty/seconds": seconds}
+        sizes = ("n_elements", "n_or_gates", "n_parameters", "n_splits")
+        return {
+            **reached,
+            **{f"circuit/{name}": float(getattr(self, name)) for name in sizes},
+            **{f"time/{phase}_seconds": value for phase, value in self.seconds.items()},
+        }
 
 
 SplitLog = Sequence[tuple[ChosenSplit, ...]]
@@ -130,4 +147,5 @@ def dataset_record(splits: DataSplits) -> DatasetRecord:
         n_test=len(splits.test),
         n_variables=len(splits.feature_names),
         n_classes=len(splits.classes),
+        feature_names=tuple(splits.feature_names),
     )

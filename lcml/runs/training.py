@@ -22,6 +22,7 @@ from lcml.model.head import predicted_codes
 from lcml.model.metrics import Quality, confusion_matrix, quality
 from lcml.model.model import LogisticCircuit
 from lcml.runs.checkpoint import Checkpoint, save_checkpoint
+from lcml.runs.figures import class_lines, class_metrics, final_metrics
 from lcml.runs.preparation import Prepared
 from lcml.runs.records import MODEL_ARTIFACT, RoundRecord, dataset_record, run_params, run_tags, split_lines
 from lcml.runs.specs import Shape
@@ -150,8 +151,7 @@ class _Run:
         )
         self.profile["save and test"] = monotonic() - self._learned
         if self.tracker.uri is not None:
-            self.tracker.metrics(_final_metrics(outcome), outcome.rounds + 1)
-            self._record_files(logits)
+            self._record_model(outcome, logits)
         return outcome
 
     def _best_model(self, stopped: bool) -> LogisticCircuit:
@@ -206,19 +206,30 @@ class _Run:
         )
         save_checkpoint(checkpoint, self.prepared.checkpoint_path)
 
-    def _record_files(self, logits: FloatArray) -> None:
+    def _record_model(self, outcome: Outcome, logits: FloatArray) -> None:
+        """The figures, files and pictures of the model kept; logits: of the test rows, or those of validation."""
         from lcml.runs import plots
+        from lcml.runs.quality_plots import quality_pictures
 
-        config, splits = self.prepared.config, self.prepared.splits
-        labels = (splits.test if len(splits.test) else splits.valid).labels
-        counts = confusion_matrix(predicted_codes(logits), labels, len(splits.classes))
-        self.tracker.artifact(MODEL_ARTIFACT, config.model_path)
-        self.tracker.artifact("settings.toml", config.as_toml().encode())
+        config, splits, tracker = self.prepared.config, self.prepared.splits, self.tracker
+        assert self.learner.state is not None
+        best, classes = self.learner.state.best, splits.classes
+        rows, examples = ("test", splits.test) if len(splits.test) else ("validation", splits.valid)
+        counts = confusion_matrix(predicted_codes(logits), examples.labels, len(classes))
+        reached = outcome.train_accuracy, outcome.valid, outcome.test
+        tracker.metrics(final_metrics(outcome.model, best.round, *reached, outcome.seconds), 0)
+        tracker.metrics(class_metrics(counts, classes), 0)
         views = [view for view, _ in self.prepared.checkpoint.places]
         names = [variable_names(self.prepared.encoder, view, splits.feature_names) for view in views]
-        self.tracker.artifact("splits.jsonl", "".join(split_lines(self.log, names)).encode())
-        self.tracker.artifact("plots/learning_curves.png", plots.learning_curves(self.rounds))
-        self.tracker.artifact("plots/confusion_matrix.png", plots.confusion_matrix(counts, splits.classes))
+        tracker.artifact("settings.toml", config.as_toml().encode())
+        tracker.artifact("splits.jsonl", "".join(split_lines(self.log, names)).encode())
+        tracker.artifact("classes.jsonl", class_lines(counts, classes).encode())
+        tracker.artifact(MODEL_ARTIFACT, config.model_path, loader="lcml.runs.pyfunc")
+        tracker.artifact("plots/learning_curves.png", plots.learning_curves(self.rounds, best.round))
+        tracker.artifact("plots/confusion_matrix.png", plots.confusion_matrix(counts, classes, rows))
+        probabilities = outcome.model.head.probabilities(logits)
+        for name, picture in quality_pictures(probabilities, examples.labels, classes, rows):
+            tracker.artifact(f"plots/{name}.png", picture)
 
 
 def provenance(prepared: Prepared, learned: dict[str, Any]) -> dict[str, Any]:
@@ -260,21 +271,3 @@ def provenance(prepared: Prepared, learned: dict[str, Any]) -> dict[str, Any]:
 def _shape(image_shape: Shape | None) -> list[int] | None:
     """As it is known of most images, without their one channel."""
     return None if image_shape is None else list(image_shape[1:] if image_shape[0] == 1 else image_shape)
-
-
-def _final_metrics(outcome: Outcome) -> dict[str, float]:
-    """The figures of the model kept: they end the curves of the rounds."""
-    model, valid, test = outcome.model, outcome.valid, outcome.test
-    values = {
-        "n_elements": float(model.n_elements),
-        "n_or_gates": float(model.n_or_gates),
-        "n_parameters": float(model.n_parameters),
-        "train_accuracy": outcome.train_accuracy,
-        "valid_accuracy": valid.accuracy,
-        "valid_f1_macro": valid.f1_macro,
-        "valid_loss": valid.log_loss,
-        "seconds": outcome.seconds,
-    }
-    if test is None:
-        return values
-    return values | {"test_accuracy": test.accuracy, "test_f1_macro": test.f1_macro, "test_loss": test.log_loss}

@@ -5,7 +5,7 @@ then hold the record until `replay` sends it. MLflow is imported only here, and 
 """
 
 from lcml.tracking.address import experiment_name, store_uri
-from lcml.tracking.records import DEFAULT_EXPERIMENT, DEFAULT_URI, DatasetRecord, RunSummary, Status
+from lcml.tracking.records import DEFAULT_EXPERIMENT, DEFAULT_URI, FINAL, MODEL, DatasetRecord, RunSummary, Status
 from lcml.tracking.registry import RegisteredVersion, fetch_onnx, is_reference, log_onnx, register
 from lcml.tracking.runs import close_stale_runs, download_artifact, find_run, list_runs, ui_hint
 from lcml.tracking.sending import Replayed, replay
@@ -14,6 +14,8 @@ from lcml.tracking.tracker import MlflowTracker, NullTracker, Tracker
 __all__ = [
     "DEFAULT_EXPERIMENT",
     "DEFAULT_URI",
+    "FINAL",
+    "MODEL",
     "DatasetRecord",
     "MlflowTracker",
     "NullTracker",

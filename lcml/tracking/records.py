@@ -4,7 +4,7 @@ import json
 import math
 import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path, PurePosixPath
@@ -16,6 +16,9 @@ Status = Literal["FINISHED", "FAILED", "KILLED"]
 
 DEFAULT_URI = "sqlite:///mlruns/mlflow.db"
 DEFAULT_EXPERIMENT = "lcml"
+
+FINAL, MODEL = "final/", "model/"
+"""What the names of the figures of the model kept begin with: what it reaches, and what it is."""
 
 # MLflow's own limits, in characters (mlflow.utils.validation).
 MAX_NAME = 250
@@ -38,6 +41,7 @@ class DatasetRecord:
     n_test: int
     n_variables: int
     n_classes: int
+    feature_names: Sequence[str] = ()
 
     def profile(self) -> str:
         """The counts and the whole digest as a JSON object."""
@@ -86,10 +90,12 @@ class Metrics:
 
 @dataclass(frozen=True)
 class Artifact:
-    """A file of the run: its content, or where the content lies."""
+    """A file of the run: its content, or where the content lies. loader: the module by which MLflow loads it, for a
+    model, which is then logged as such too."""
 
     name: str
     content: bytes | Path
+    loader: str | None = None
 
 
 @dataclass(frozen=True)

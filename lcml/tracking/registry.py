@@ -3,7 +3,7 @@
 A logged model has its sidecars beside it, so that what is fetched can be served with its explanations.
 """
 
-import contextlib
+import json
 import os
 import re
 import shutil
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from lcml.errors import TrackingError
 from lcml.tracking.address import shown, store_uri
+from lcml.tracking.models import described, log_model, ready_models
 from lcml.tracking.runs import open_store
 from lcml.tracking.store import Store, quiet, translated
 
@@ -26,6 +27,8 @@ REPORT_FILE = "model.report.json"
 
 MODEL_NAME = "onnx"
 """What the models of a run that `log_onnx` logs are called."""
+
+_VERSIONS_TAG = "mlflow.modelVersions"  # of a logged model: where MLflow's pages read that it is registered
 
 PROVIDERS = ("CPUExecutionProvider",)
 
@@ -69,24 +72,13 @@ def log_onnx(
     store = open_store(uri)
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     with translated(uri):
-        from mlflow.entities import LoggedModelOutput
-
-        experiment = store.client.get_run(run_id).info.experiment_id
-        values = {name: str(value) for name, value in (params or {}).items()}
-        logged = store.client.create_logged_model(
-            experiment, MODEL_NAME, run_id, params=values, model_type="classifier"
+        return log_model(
+            store,
+            run_id,
+            MODEL_NAME,
+            lambda directory, logged: _write_model(directory, files, example, run_id, logged),
+            params or {},
         )
-        try:
-            with tempfile.TemporaryDirectory(prefix="lcml-") as directory:
-                _write_model(Path(directory) / "model", files, example, run_id, logged)
-                store.client.log_model_artifacts(logged.model_id, str(Path(directory) / "model"))
-            store.client.finalize_logged_model(logged.model_id, "READY")
-            store.client.log_outputs(run_id, [LoggedModelOutput(logged.model_id, step=0)])
-        except BaseException:
-            with contextlib.suppress(Exception):
-                store.client.finalize_logged_model(logged.model_id, "FAILED")
-            raise
-    return str(logged.model_id)
 
 
 def register(run_id: str, name: str, alias: str | None = None, uri: str | None = None) -> RegisteredVersion:
@@ -113,6 +105,9 @@ def register(run_id: str, name: str, alias: str | None = None, uri: str | None =
             if error.error_code != "RESOURCE_ALREADY_EXISTS":
                 raise
         made = store.client.create_model_version(name, logged.artifact_location, run_id, model_id=logged.model_id)
+        versions = json.loads(logged.tags.get(_VERSIONS_TAG, "[]"))
+        versions += [{"name": name, "version": str(made.version)}]
+        store.client.set_logged_model_tags(logged.model_id, {_VERSIONS_TAG: json.dumps(versions)})
         if alias is not None:
             store.client.set_registered_model_alias(name, alias, made.version)
     return RegisteredVersion(name, int(made.version), alias, str(logged.model_id), run_id)
@@ -159,11 +154,9 @@ def _write_model(directory: Path, files: Mapping[str, bytes], example: NDArray[A
     with quiet():
         import mlflow.onnx
         import mlflow.pyfunc
-        from mlflow.models import Model, infer_signature
+        from mlflow.models import infer_signature
 
-    model = Model(
-        artifact_path=logged.artifact_location, run_id=run_id, model_uuid=logged.model_id, model_id=logged.model_id
-    )
+    model = described(run_id, logged)
     mlflow.onnx.save_model(
         files[MODEL_FILE],
         str(directory),
@@ -181,10 +174,7 @@ def _write_model(directory: Path, files: Mapping[str, bytes], example: NDArray[A
 
 
 def _last_model(store: Store, run_id: str) -> Any:
-    run = store.client.get_run(run_id)
-    outputs = run.outputs.model_outputs if run.outputs else []
-    models = [store.client.get_logged_model(output.model_id) for output in outputs]
-    found = [model for model in models if model.name == MODEL_NAME and str(model.status) == "READY"]
+    found = ready_models(store, run_id, MODEL_NAME)
     if not found:
         raise TrackingError(f"run {run_id} has no ONNX model; log one with `lcml export --run {run_id}`")
-    return max(found, key=lambda model: model.creation_timestamp)
+    return found[-1]

@@ -15,7 +15,7 @@ from lcml.tracking.records import DEFAULT_EXPERIMENT, RunSummary, check_artifact
 from lcml.tracking.store import KEY_TAG, Store, import_mlflow, translated
 
 _RUNS_PER_PAGE = 500
-_CHART = "?compareRunsMode=CHART&workflowType=machine_learning"  # the pages open in another mode without it
+_LAYOUT = "?workflowType=machine_learning"  # MLflow's pages open in that of language models without it
 _SHORTEST_PREFIX = 4  # of a run id
 
 
@@ -93,9 +93,9 @@ def close_stale_runs(
 
 def ui_hint(uri: str, experiment_id: str | None) -> str:
     """What to do to see an experiment's runs in MLflow's pages: an address, or the command that serves one."""
-    page = "" if experiment_id is None else f"#/experiments/{experiment_id}/runs"
+    page = "" if experiment_id is None else f"#/experiments/{experiment_id}/runs{_LAYOUT}"
     if uri.startswith(("http://", "https://")):
-        return f"{shown(uri).rstrip('/')}/{page}{_CHART if page else ''}"
+        return f"{shown(uri).rstrip('/')}/{page}"
     return f"mlflow ui --backend-store-uri {shown(uri)}"
 
 

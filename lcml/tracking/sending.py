@@ -7,13 +7,14 @@ import contextlib
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import cast
 
 from lcml.errors import FormatError, TrackingError
 from lcml.files import try_lock
 from lcml.tracking.address import require_reachable, shown, sqlite_path
 from lcml.tracking.database import prepare, require_whole
+from lcml.tracking.models import log_native
 from lcml.tracking.records import Artifact, Event, Finish, Metrics, RunStart
 from lcml.tracking.spool import Spool
 from lcml.tracking.store import Store, import_mlflow, translated
@@ -42,6 +43,9 @@ class Sender:
                 self.store.send_metrics(run_id, cast(Sequence[Metrics], parcel))
             case Artifact():
                 self.store.send_artifact(run_id, first)
+                if first.loader is not None:
+                    content = first.content if isinstance(first.content, bytes) else first.content.read_bytes()
+                    log_native(self.store, run_id, content, PurePosixPath(first.name).name, first.loader)
             case Finish():
                 self.store.close_run(run_id, first, self._opened)
 

@@ -7,7 +7,8 @@ the strings "nan", "inf" and "-inf":
     {"type": "run", "format": 2, "uri": ..., "key": ..., "name": ..., "experiment": ..., "artifact_location": ...,
      "params": {...}, "tags": {...}, "dataset": {...}, "time": ..., "run_id": null where the run is new}
     {"type": "metrics", "time": ..., "step": ..., "values": {name: number}}
-    {"type": "artifact", "name": "plots/curve.png", "file": "0/curve.png"}
+    {"type": "artifact", "name": "plots/curve.png", "file": "0/curve.png",
+     "loader": null but for models}
     {"type": "finish", "time": ..., "status": "FINISHED"}
 
 The first line is the run. A last line without its newline was cut off when its writer died, and is ignored. The writer
@@ -50,13 +51,14 @@ class SpoolWriter:
             case Metrics(time, step, values):
                 numbers = {name: value if math.isfinite(value) else str(value) for name, value in values.items()}
                 self._line({"type": "metrics", "time": time, "step": step, "values": numbers})
-            case Artifact(name, bytes(content)):
+            case Artifact(name, bytes(content), loader):
                 file = self.path.with_suffix("") / str(len(self._files)) / PurePosixPath(name).name
                 self._files.append(file)
                 file.parent.mkdir(parents=True)
                 file.write_bytes(content)
-                self._line({"type": "artifact", "name": name, "file": f"{file.parent.name}/{file.name}"})
-                return Artifact(name, file)
+                place = f"{file.parent.name}/{file.name}"
+                self._line({"type": "artifact", "name": name, "file": place, "loader": loader})
+                return Artifact(name, file, loader)
             case Finish(time, status):
                 self._line({"type": "finish", "time": time, "status": status})
         return event
@@ -138,7 +140,7 @@ def _event(fields: dict[str, Any], files: Path) -> Event:
             return Metrics(int(fields["time"]), int(fields["step"]), values)
         case "artifact":
             file = check_artifact_name(fields["file"])
-            return Artifact(check_artifact_name(fields["name"]), files / file)
+            return Artifact(check_artifact_name(fields["name"]), files / file, fields.get("loader"))
         case "finish" if fields["status"] in get_args(Status):
             return Finish(int(fields["time"]), fields["status"])
     raise ValueError(f"unknown type or status in {fields!r}")

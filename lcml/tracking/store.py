@@ -10,9 +10,11 @@ import os
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
+
+import numpy as np
 
 from lcml.errors import LcmlError, MissingDependencyError, TrackingError
 from lcml.tracking.address import require_reachable, shown, sqlite_path
@@ -23,6 +25,7 @@ from lcml.tracking.records import (
     MAX_PARAM,
     MAX_TAG,
     Artifact,
+    DatasetRecord,
     Finish,
     Metrics,
     RunStart,
@@ -33,6 +36,9 @@ from lcml.tracking.records import (
 KEY_TAG = "lcml.key"
 OPENED_TAG = "lcml.opened"  # when it was opened last: what an earlier process left behind changes no later status
 CHANGED_TAG = "lcml.changed."  # + parameter: its value in a resumed run, where it differs from the first
+
+_KIND_TAG, _KIND = "mlflow.experimentKind", "custom_model_development"
+_MOST_COLUMNS = 1000  # of a data set, that are named one by one in its schema
 
 METRICS_PER_CALL = 1000  # MLflow's limits of one log_batch
 PARAMS_PER_CALL = 100
@@ -66,6 +72,7 @@ def import_mlflow(uri: str) -> None:
         logging.getLogger(logger).setLevel(level)
     try:
         with quiet():
+            import mlflow.pyfunc
             import mlflow.tracking.client
 
             if not uri.startswith("http"):
@@ -121,14 +128,15 @@ class Store:
                 if name.isdecimal():
                     raise TrackingError(f"{shown(self.uri)} has no experiment {name}; give its name, or the id of one")
                 try:
-                    return str(self.client.create_experiment(name, artifact_location or self._artifacts()))
+                    made = self.client.create_experiment(name, artifact_location or self._artifacts())
+                    return self._for_learning(str(made), {})
                 except MlflowException as error:  # another process was quicker
                     found = self.find_experiment(name)
                     if found is None:
                         raise error
         if found.lifecycle_stage == "deleted":
             raise TrackingError(f"experiment {name!r} is deleted; run `mlflow experiments restore` or name another")
-        return str(found.experiment_id)
+        return self._for_learning(str(found.experiment_id), found.tags)
 
     def find_experiment(self, name: str) -> Any:
         """The experiment of that name or else of that id, None where there is none."""
@@ -182,7 +190,8 @@ class Store:
             self.send_artifact(run_id, Artifact("params.json", json.dumps(dict(start.params), indent=2).encode()))
 
         data = start.dataset
-        record = Dataset(data.name, data.digest[:MAX_DIGEST], "lcml", data.source, profile=data.profile())
+        described = {"profile": data.profile(), "schema": _schema(data)}
+        record = Dataset(data.name, data.digest[:MAX_DIGEST], "lcml", data.source, **described)
         self.client.log_inputs(run_id, [DatasetInput(record, [InputTag("mlflow.data.context", "training")])])
         return run_id
 
@@ -222,6 +231,12 @@ class Store:
         if _opened(self.client.get_run(run_id)) <= opened:
             self.client.set_terminated(run_id, finish.status, finish.time)
 
+    def _for_learning(self, experiment: str, tags: Mapping[str, str]) -> str:
+        """See to it that the experiment's pages are those of machine learning, unless somebody chose otherwise."""
+        if _KIND_TAG not in tags:
+            self.client.set_experiment_tag(experiment, _KIND_TAG, _KIND)
+        return experiment
+
     def _find(self, start: RunStart, experiment: str) -> Any:
         from mlflow.exceptions import MlflowException
 
@@ -240,6 +255,17 @@ class Store:
             return None
         directory = path.resolve().parent
         return (directory if directory.name == "mlruns" else directory / "mlruns").as_uri()
+
+
+def _schema(data: DatasetRecord) -> str:
+    """The columns of the data as MLflow's pages show them."""
+    from mlflow.types import ColSpec, Schema, TensorSpec
+
+    if 0 < len(data.feature_names) <= _MOST_COLUMNS:
+        columns = Schema([ColSpec("double", name) for name in data.feature_names])
+        return json.dumps({"mlflow_colspec": columns.to_dict()})
+    features = Schema([TensorSpec(np.dtype(np.float64), (-1, data.n_variables))])
+    return json.dumps({"mlflow_tensorspec": {"features": features.to_json(), "targets": None}})
 
 
 def _opened(run: Any) -> int:

@@ -62,8 +62,8 @@ class Tracker(Protocol):
         """Record values measured at `step`."""
         return
 
-    def artifact(self, name: str, content: bytes | Path) -> None:
-        """Record a file, as it is now, under the relative path `name`."""
+    def artifact(self, name: str, content: bytes | Path, *, loader: str | None = None) -> None:
+        """Record a file, as it is now, under the relative path `name`; a model also as one that `loader` loads."""
         return
 
     def finish(self, status: Status) -> None:
@@ -186,11 +186,11 @@ class MlflowTracker:
         """Record values measured at `step`."""
         self._put(Metrics(_now(), int(step), {name: float(value) for name, value in values.items()}))
 
-    def artifact(self, name: str, content: bytes | Path) -> None:
-        """Record a file, as it is now, under the relative path `name`."""
+    def artifact(self, name: str, content: bytes | Path, *, loader: str | None = None) -> None:
+        """Record a file, as it is now, under the relative path `name`; a model also as one that `loader` loads."""
         try:
             content = content if isinstance(content, bytes) else content.read_bytes()
-            self._put(Artifact(check_artifact_name(name), content))
+            self._put(Artifact(check_artifact_name(name), content, loader))
         except OSError as error:
             self._messages.append(f"not recorded: {name} ({error})")
 

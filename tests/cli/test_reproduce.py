@@ -198,5 +198,5 @@ def test_the_real_images_and_a_tracking_store(data_dir: Path, tmp_path: Path) ->
     for name, result in results.items():
         recorded = find_run(name, uri)
         assert (recorded.run_id, recorded.experiment, recorded.status) == (result["run_id"], "reproduce", "FINISHED")
-        assert recorded.metrics["test_accuracy"] == result["test_accuracy"]
+        assert recorded.metrics["final/test_accuracy"] == result["test_accuracy"]
     assert "- (97.8)" in (tmp_path / "reproduction-quick" / "table-3.md").read_text()

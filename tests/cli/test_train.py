@@ -119,7 +119,7 @@ def test_a_recorded_training(tracked: tuple[Path, dict[str, Any]]) -> None:
     assert result["tracking_uri"] == "sqlite:///mlruns/mlflow.db"
     (summary,) = list_runs(uri(directory), "flowers")
     assert (summary.run_id, summary.status) == (result["run_id"], "FINISHED")
-    assert summary.metrics["test_accuracy"] == result["test_accuracy"]
+    assert summary.metrics["final/test_accuracy"] == result["test_accuracy"]
     assert summary.params["rounds"] == "2"
     assert Path(summary.tags["lcml.checkpoint"]) == directory / result["checkpoint_path"]
 
@@ -131,7 +131,7 @@ def test_a_run_goes_on_under_its_id_or_name(tracked: tuple[Path, dict[str, Any]]
     assert json.loads(out)["run_id"] == result["run_id"]
     (summary,) = list_runs(uri(directory), "flowers")
     assert (summary.status, summary.tags["lcml.changed.rounds"]) == ("FINISHED", "3")
-    assert summary.metrics["test_accuracy"] == json.loads(out)["test_accuracy"]
+    assert summary.metrics["final/test_accuracy"] == json.loads(out)["test_accuracy"]
     named = find_run(Path(result["checkpoint_path"]).stem, uri(directory))
     assert named.run_id == result["run_id"]
 

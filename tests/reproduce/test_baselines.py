@@ -81,7 +81,7 @@ def test_a_baseline_is_recorded() -> None:
         "seed": 0,
     } | dict(SETTINGS["logistic-regression"])
     ((step, values),) = tracker.points
-    assert (step, values["test_accuracy"], values["n_parameters"]) == (0, result.test_accuracy, 650.0)
+    assert (step, values["final/test_accuracy"], values["model/n_parameters"]) == (0, result.test_accuracy, 650.0)
     assert tracker.statuses == ["FINISHED"]
     assert (result.n_train, result.n_valid, result.n_test, result.run_id) == (1294, 144, 359, "run-1")
     assert result.settings == row_settings(row, Setup(Path("nowhere")))

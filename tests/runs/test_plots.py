@@ -22,7 +22,7 @@ from lcml.runs.plots import (
 class Report:
     round: int
     n_parameters: int
-    train_loss: float
+    train_log_loss: float | None
     valid_loss: float
     train_accuracy: float
     valid_accuracy: float
@@ -54,12 +54,25 @@ def test_learning_curves_are_png_and_reproducible(reports: list[Report]) -> None
     assert learning_curves(reports) == png
 
 
-def test_confusion_matrix_shows_counts_and_shares() -> None:
-    axes = confusion_figure([[3, 1], [0, 0]], ["cat", "dog"]).axes[0]
-    assert [text.get_text() for text in axes.texts] == ["3", "1", "0", "0"]
-    assert [tick.get_text() for tick in axes.get_yticklabels()] == ["cat", "dog"]
-    np.testing.assert_array_equal(axes.images[0].get_array(), [[0.75, 0.25], [0, 0]])
-    assert axes.get_title() == "3 of 4 right"
+def test_the_chosen_round_is_marked_and_what_an_old_checkpoint_lacks_is_a_gap() -> None:
+    for axes in curves_figure(REPORTS, 1).axes:
+        np.testing.assert_array_equal(axes.lines[-1].get_xdata(), [1, 1])
+        assert axes.get_legend().get_texts()[-1].get_text() == "chosen: round 1"
+    (line, _) = curves_figure([Report(0, 100, None, 1.0, 0.7, 0.6)]).axes[0].lines
+    assert np.isnan(line.get_ydata()).all()
+
+
+def test_confusion_matrix_shows_every_error() -> None:
+    counts = np.diag([1000, 1000, 0])
+    counts[0, 1], counts[1, 0] = 1, 30
+    axes = confusion_figure(counts, ["cat", "$dog", "a name that is longer than all others"], "test").axes[0]
+    assert [text.get_text() for text in axes.texts] == ["1000", "1", "30", "1000"]
+    assert [tick.get_text() for tick in axes.get_yticklabels()] == ["cat", r"\$dog", "a name that is longer t…"]
+    right, wrong = (image.get_array() for image in axes.images)
+    np.testing.assert_allclose(right.diagonal(), [1000 / 1001, 1000 / 1030, 0])
+    assert (wrong.mask == (counts * (1 - np.eye(3)) == 0)).all()
+    assert 0.3 < wrong[0, 1] < wrong[1, 0] == 1
+    assert axes.get_title() == "test rows: 2000 of 2031 right"
 
 
 def test_confusion_matrix_of_many_classes_stays_small() -> None:

@@ -38,6 +38,7 @@ class Recorder:
         self.dataset: DatasetRecord | None = None
         self.points: list[tuple[int, Mapping[str, float]]] = []
         self.files: dict[str, bytes] = {}
+        self.loaders: dict[str, str] = {}
         self.statuses: list[Status] = []
 
     def start(
@@ -56,8 +57,9 @@ class Recorder:
     def metrics(self, values: Mapping[str, float], step: int) -> None:
         self.points.append((step, values))
 
-    def artifact(self, name: str, content: bytes | Path) -> None:
+    def artifact(self, name: str, content: bytes | Path, *, loader: str | None = None) -> None:
         self.files[name] = content if isinstance(content, bytes) else content.read_bytes()
+        self.loaders |= {} if loader is None else {name: loader}
 
     def finish(self, status: Status) -> None:
         self.statuses.append(status)
@@ -211,8 +213,9 @@ def test_a_refit_reads_training_and_validation_examples_and_copies_of_both() -> 
     plain, _ = trained()
     assert [record.phase for record in records][-3:] == ["refine", "refine", "refit"]
     assert outcome.valid == plain.valid
-    (refitted,) = [values for _, values in tracker.points if "refit_l2" in values]
-    assert refitted["refit_train_accuracy"] == outcome.train_accuracy
+    (refitted,) = [values for _, values in tracker.points if "final/train_accuracy" in values]
+    assert refitted["final/train_accuracy"] == outcome.train_accuracy
+    assert [list(values) for _, values in tracker.points[-3:-2]] == [["time/refit_seconds"]]
     x, labels = (
         np.concatenate([getattr(part, name) for part in (prepared.splits.train, prepared.splits.valid)])
         for name in ("features", "labels")
@@ -228,24 +231,32 @@ def test_the_record_of_a_run() -> None:
     assert tracker.started == [(checkpoint.stem, None)]
     assert tracker.params["rounds"] == 4
     assert tracker.tags["lcml.checkpoint"] == str(checkpoint.resolve())
+    splits = load_splits("digits")
     assert tracker.dataset == DatasetRecord(
-        "digits", load_splits("digits").fingerprint, "scikit-learn's digits", 1294, 144, 359, 64, 10
+        "digits", splits.fingerprint, "scikit-learn's digits", 1294, 144, 359, 64, 10, splits.feature_names
     )
 
-    grown = [(step, values) for step, values in tracker.points[:-1] if "train_loss" in values]
+    grown = [(step, values) for step, values in tracker.points if "circuit/n_elements" in values]
     assert [step for step, _ in grown] == list(range(outcome.rounds + 1))
-    wanted = {"train_loss", "train_accuracy", "valid_accuracy", "valid_f1_macro", "valid_loss"}
-    wanted |= {"n_elements", "n_or_gates", "n_parameters", "n_splits"}
-    wanted |= {f"seconds_{phase}" for phase in ("score", "split", "features", "fit", "evaluate")}
+    wanted = {"train/accuracy", "train/loss", "train/objective", "valid/accuracy", "valid/f1_macro", "valid/loss"}
+    wanted |= {f"circuit/{name}" for name in ("n_elements", "n_or_gates", "n_parameters", "n_splits")}
+    wanted |= {f"time/{phase}_seconds" for phase in ("score", "split", "features", "fit", "evaluate")}
     assert all(set(values) == wanted for _, values in grown[1:])
-    refined = [(step, values) for step, values in tracker.points if "refine_l2" in values]
-    assert [(step, values["refine_l2"]) for step, values in refined] == [(0, 1e-2), (1, 1e-4)]
-    step, last = tracker.points[-1]
-    assert step == outcome.rounds + 1
+    assert all(values["train/loss"] < values["train/objective"] for _, values in grown)
+    refined = [(step, values) for step, values in tracker.points if "penalty/l2" in values]
+    assert [(step, values["penalty/l2"]) for step, values in refined] == [(0, 1e-2), (1, 1e-4)]
+    assert all(name.startswith("penalty/") for _, values in refined for name in values)
+    (last_step, last), (class_step, of_classes) = tracker.points[-2:]
+    assert (last_step, class_step) == (0, 0)
     assert outcome.test is not None
-    assert (last["test_accuracy"], last["valid_accuracy"]) == (outcome.test.accuracy, outcome.valid.accuracy)
+    assert (last["final/test_accuracy"], last["final/valid_loss"]) == (outcome.test.accuracy, outcome.valid.log_loss)
+    assert len(of_classes) == 30
+    assert np.mean([of_classes[f"per class f1/{k}"] for k in range(10)]) == pytest.approx(outcome.test.f1_macro)
 
-    names = {"model.lcml", "settings.toml", "splits.jsonl", "plots/learning_curves.png", "plots/confusion_matrix.png"}
+    names = {"model.lcml", "settings.toml", "splits.jsonl", "classes.jsonl"}
+    pictures = ("learning_curves", "confusion_matrix", "roc", "precision_recall", "calibration")
+    names |= {f"plots/{name}.png" for name in pictures}
+    assert tracker.loaders == {"model.lcml": "lcml.runs.pyfunc"}
     assert set(tracker.files) == names
     assert TrainConfig().with_options(tomllib.loads(tracker.files["settings.toml"].decode())) == CONFIG
     assert all(tracker.files[name].startswith(b"\x89PNG") for name in names if name.startswith("plots/"))

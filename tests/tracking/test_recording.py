@@ -4,6 +4,7 @@ import os
 import socket
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -41,11 +42,25 @@ def test_everything_of_a_run_is_in_the_database(database: Path) -> None:
     assert tags["kind"] == "test"
     assert (tags["lcml.pid"], tags["lcml.host"]) == (str(os.getpid()), socket.gethostname())
     assert (tags["lcml.key"], tags["mlflow.source.name"]) == (tracker.key, "lcml")
+    query = "select value from experiment_tags where key = 'mlflow.experimentKind'"
+    assert rows(database, query) == [("custom_model_development",)] * 2  # of 'other' and 'lcml'
     query = "select d.name, d.digest, d.dataset_source, d.dataset_profile from datasets d join inputs i "
     query += "on i.source_id = d.dataset_uuid where i.destination_id = ?"
     ((name, digest, source, profile),) = rows(database, query, run)
     assert (name, digest, source) == ("digits", ("ab" * 32)[:36], "scikit-learn")
     assert json.loads(str(profile)) == PROFILE
+    for (schema,) in rows(database, "select dataset_schema from datasets where name = 'digits'"):
+        assert "[-1, 64]" in str(schema)
+
+
+def test_the_columns_of_a_table_are_in_the_schema_of_its_data_set(database: Path) -> None:
+    tracker = MlflowTracker(address(database))
+    data = replace(DATA, digest="cd" * 32, n_variables=2, feature_names=("age", "fare"))
+    tracker.start("run", {}, {}, data)
+    tracker.finish("FINISHED")
+    ((schema,),) = rows(database, "select dataset_schema from datasets where digest like 'cd%'")
+    columns = json.loads(str(schema))["mlflow_colspec"]
+    assert [(column["name"], column["type"]) for column in columns] == [("age", "double"), ("fare", "double")]
 
 
 @pytest.mark.parametrize("final", ["FINISHED", "FAILED", "KILLED"])

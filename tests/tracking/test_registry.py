@@ -19,11 +19,11 @@ from typer.testing import CliRunner
 from lcml.circuits.circuit import initial_circuit
 from lcml.circuits.vtree import balanced
 from lcml.cli import app
-from lcml.errors import TrackingError
+from lcml.errors import DataError, TrackingError
 from lcml.formats import save_model
 from lcml.inputs.encoders import BooleanEncoder, ScaleEncoder
 from lcml.model.model import LogisticCircuit
-from lcml.tracking import MlflowTracker, fetch_onnx, log_onnx, register
+from lcml.tracking import MlflowTracker, fetch_onnx, log_onnx, register, replay
 from tests.cli.test_export_commands import serve
 from tests.tracking.stores import DATA, Server, address, free_port, rows, until
 
@@ -55,8 +55,9 @@ def tracked(uri: str, model: LogisticCircuit, directory: Path, name: str = "run"
     """A finished run with that model; its id."""
     save_model(model, directory / f"{name}.lcml")
     tracker = MlflowTracker(uri, flush_seconds=0.01)
-    tracker.start(name, {}, {}, DATA)
-    tracker.artifact("model.lcml", directory / f"{name}.lcml")
+    tracker.start(name, {"seed": 7}, {}, DATA)
+    tracker.metrics({"final/test_accuracy": 0.75, "valid/accuracy": 0.5}, 0)
+    tracker.artifact("model.lcml", directory / f"{name}.lcml", loader="lcml.runs.pyfunc")
     tracker.finish("FINISHED")
     assert tracker.run_id is not None
     return tracker.run_id
@@ -99,6 +100,12 @@ def mlflow_here(store: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", store["uri"])
 
 
+def native_model(store: dict[str, Any]) -> object:
+    """The id of the model of the run that is no export."""
+    query = "select model_id from logged_models where name = 'lcml' and source_run_id = ?"
+    return rows(store["directory"] / "mlruns" / "mlflow.db", query, store["run_id"])[0][0]
+
+
 def files_of(store: dict[str, Any]) -> Path:
     return Path(store["directory"], "mlruns", "models", store["model_id"], "artifacts")
 
@@ -122,7 +129,13 @@ def test_a_logged_model_is_whole(store: dict[str, Any]) -> None:
     assert not list(directory.glob("*.data"))
     query = "select param_key, param_value from logged_model_params where model_id = ?"
     params = rows(store["directory"] / "mlruns" / "mlflow.db", query, store["model_id"])
-    assert sorted(params) == [("input_dtype", "float32"), ("opset", "18"), ("profile", "auto")]
+    assert sorted(params) == [("input_dtype", "float32"), ("opset", "18"), ("profile", "auto"), ("seed", "7")]
+    query = "select metric_name, metric_value, dataset_name from logged_model_metrics where model_id = ?"
+    figures = rows(store["directory"] / "mlruns" / "mlflow.db", query, store["model_id"])
+    assert figures == [("final/test_accuracy", 0.75, "digits")]
+    query = "select tag_value from logged_model_tags where tag_key = 'mlflow.modelVersions' and model_id = ?"
+    ((versions,),) = rows(store["directory"] / "mlruns" / "mlflow.db", query, store["model_id"])
+    assert json.loads(str(versions)) == [{"name": "animals", "version": "1"}]
 
 
 @pytest.mark.usefixtures("mlflow_here")
@@ -143,11 +156,42 @@ def test_mlflow_loads_it(model: LogisticCircuit, animals: Any) -> None:
         np.testing.assert_allclose(found["probabilities"], model.predict_proba(animals), atol=1e-6)
 
 
-@pytest.fixture
-def mlflow_server(store: dict[str, Any]) -> Iterator[str]:
-    """`mlflow models serve` of the registered model."""
+@pytest.mark.usefixtures("mlflow_here")
+def test_mlflow_loads_the_model_of_a_run_without_an_export(
+    store: dict[str, Any], model: LogisticCircuit, animals: Any
+) -> None:
+    import mlflow.pyfunc
+    import pandas
+
+    loaded = mlflow.pyfunc.load_model(f"models:/{native_model(store)}")
+    frame = pandas.DataFrame(animals, columns=NAMES)
+    for table in (animals, animals.astype(float), animals.astype(float).tolist(), frame, frame[NAMES[::-1]]):
+        found = loaded.predict(table)
+        assert found["label"].tolist() == model.predict(animals).tolist()
+        np.testing.assert_allclose(found["probabilities"], model.predict_proba(animals), atol=1e-6)
+    with pytest.raises(DataError, match="the table has no column 'weight'; expected the 4 columns of training"):
+        loaded.predict(frame.drop(columns="weight"))
+
+
+def test_a_model_sent_twice_is_logged_once(database: Path, tmp_path: Path, model: LogisticCircuit) -> None:
+    save_model(model, tmp_path / "model.lcml")
+    tracker = MlflowTracker(address(database), flush_seconds=0.01)
+    tracker.start("run", {}, {}, DATA)
+    tracker.artifact("model.lcml", tmp_path / "model.lcml", loader="lcml.runs.pyfunc")
+    assert tracker.spool_path is not None
+    spool = tmp_path / "copy" / tracker.spool_path.name
+    shutil.copytree(tracker.spool_path.parent, spool.parent)
+    tracker.finish("FINISHED")
+    replay(spool, address(database))
+    assert rows(database, "select name, status from logged_models") == [("lcml", 2)]  # READY
+
+
+@pytest.fixture(params=["models:/animals@champion", "native"])
+def mlflow_server(store: dict[str, Any], request: pytest.FixtureRequest) -> Iterator[str]:
+    """`mlflow models serve` of the registered model, or of the one that the run has without an export."""
     port, log = free_port(), store["directory"] / "serve.log"
-    command = [sys.executable, "-m", "mlflow", "models", "serve", "--model-uri", "models:/animals@champion"]
+    model = request.param if request.param != "native" else f"models:/{native_model(store)}"
+    command = [sys.executable, "-m", "mlflow", "models", "serve", "--model-uri", model]
     command += ["--env-manager", "local", "--port", str(port), "--workers", "1"]
     environment = {
         **os.environ,
@@ -225,7 +269,7 @@ def test_the_last_export_becomes_the_next_version(database: Path, tmp_path: Path
     assert json.loads((logged / "input_example.json").read_text()) == [[99] * 4, [101] * 4]
     assert fetch_onnx("models:/numbers/1", tmp_path / "old", uri).parent.name == "1"
     query = "select destination_id from inputs where source_id = ? and source_type = 'RUN_OUTPUT' order by rowid"
-    assert rows(database, query, run_id) == [(first["model_id"],), (second["model_id"],)]
+    assert rows(database, query, run_id)[1:] == [(first["model_id"],), (second["model_id"],)]  # behind the native one
 
 
 def test_training_exports_to_its_run(database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -278,6 +322,8 @@ def test_a_model_that_does_not_run_is_not_kept(database: Path, tmp_path: Path, m
     run_id = tracked(address(database), model, tmp_path)
     with pytest.raises(TrackingError, match="tracking store"):
         log_onnx(run_id, {"model.onnx": b"broken"}, np.zeros((2, 4), np.float32), uri=address(database))
-    assert rows(database, "select status from logged_models") == [(3,)]  # FAILED, in MLflow's numbers
+    assert rows(database, "select status from logged_models where name = 'onnx'") == [
+        (3,)
+    ]  # FAILED, in MLflow's numbers
     with pytest.raises(TrackingError, match="has no ONNX model"):
         register(run_id, "animals", None, address(database))

@@ -114,8 +114,10 @@ def test_a_run_of_another_millennium_is_listed(database: Path) -> None:
 
 def test_where_to_look(database: Path) -> None:
     assert ui_hint("sqlite:///mlruns/mlflow.db", "1") == "mlflow ui --backend-store-uri sqlite:///mlruns/mlflow.db"
-    page = "#/experiments/3/runs?compareRunsMode=CHART&workflowType=machine_learning"
-    assert ui_hint("http://user:secret@host:5000/", "3") == f"http://host:5000/{page}"
+    assert (
+        ui_hint("http://user:secret@host:5000/", "3")
+        == "http://host:5000/#/experiments/3/runs?workflowType=machine_learning"
+    )
     tracker = MlflowTracker(address(database))
     record(tracker)
     query = "select experiment_id from experiments where name = 'lcml'"

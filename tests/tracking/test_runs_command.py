@@ -73,6 +73,26 @@ def test_runs_are_sorted_best_first_and_cut(three: Path) -> None:
     assert runs("--tracking-uri", address(three), "--sort", "valid_loss")["runs"][0]["valid_loss"] == 1.0
 
 
+def test_old_names_and_new_ones_are_the_same_metric(three: Path) -> None:
+    tracker = MlflowTracker(address(three))
+    tracker.start("new", {"data": "digits", "seed": 7}, {}, DATA)
+    tracker.metrics({"valid/accuracy": 0.25, "train/loss": 3.0, "circuit/n_elements": 5, "time/fit_seconds": 2}, 0)
+    tracker.metrics({"final/test_accuracy": 0.75, "model/n_parameters": 70}, 0)
+    tracker.finish("FINISHED")
+
+    def found(sort: str) -> list[tuple[str, float]]:
+        rows = runs("--tracking-uri", address(three), "--sort", sort)["runs"]
+        return [(row["name"], row[sort]) for row in rows if row[sort] is not None]
+
+    assert found("test_accuracy") == [("second", 0.875), ("new", 0.75), ("first", 0.5)]
+    assert found("final/test_accuracy") == found("test_accuracy")
+    assert found("valid_accuracy") == [("first", 0.75), ("second", 0.5), ("new", 0.25)]
+    assert found("n_parameters") == [("first", 63), ("new", 70), ("second", 90)]
+    assert found("train_loss") == [("new", 3.0)]
+    assert found("seconds_fit") == [("new", 2)]
+    assert found("n_elements") == [("new", 5), ("first", 12), ("second", 21)]
+
+
 def test_a_table_on_the_terminal(three: Path) -> None:
     result = CliRunner().invoke(app, ["runs", "--tracking-uri", address(three)])
     lines = [line.split() for line in result.stdout.splitlines()]

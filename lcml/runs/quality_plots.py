@@ -1,0 +1,112 @@
+"""Pictures of how good probabilities are: ROC, precision against recall, calibration. As PNG bytes."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lcml.arrays import FloatArray
+from lcml.runs.figures import MOST_CLASSES
+from lcml.runs.plots import new_figure, plain, png
+
+_SIDE = 5.0  # inches
+_BINS = 10
+_COLOURS = 10  # curves before colours come again, dashed
+
+Codes = NDArray[np.int64]
+Truth = NDArray[np.bool_]
+
+
+def quality_pictures(
+    probabilities: FloatArray, labels: Codes, classes: Sequence[object], rows: str
+) -> Iterator[tuple[str, bytes]]:
+    """Name and content of every picture, for probabilities (n_examples, n_classes) and class codes (n_examples,).
+
+    Of two classes the second one is the positive one; of more, each is set against all others, or beyond MOST_CLASSES
+    all decisions are taken together. rows: of which rows these are, for the titles.
+    """
+    figures = {"roc": roc_figure, "precision_recall": precision_recall_figure, "calibration": calibration_figure}
+    for name, draw in figures.items():
+        yield name, png(draw(probabilities, labels, classes, rows))
+
+
+def roc_figure(probabilities: FloatArray, labels: Codes, classes: Sequence[object], rows: str) -> Any:
+    """True positive rate against false positive rate at every threshold, with the area below."""
+    from sklearn.metrics import auc, roc_curve
+
+    def curve(truth: Truth, scores: FloatArray) -> tuple[FloatArray, FloatArray, str]:
+        false_positives, true_positives, _ = roc_curve(truth, scores)
+        return false_positives, true_positives, f"area {auc(false_positives, true_positives):.3f}"
+
+    figure, axes = _curves(_decisions(probabilities, labels, classes), curve)
+    axes.plot([0, 1], [0, 1], color="0.7", linestyle=":")
+    axes.set(title=f"ROC, {rows} rows", xlabel="false positive rate", ylabel="true positive rate")
+    return figure
+
+
+def precision_recall_figure(probabilities: FloatArray, labels: Codes, classes: Sequence[object], rows: str) -> Any:
+    """Precision against recall at every threshold, with the average precision."""
+    from sklearn.metrics import average_precision_score, precision_recall_curve
+
+    def curve(truth: Truth, scores: FloatArray) -> tuple[FloatArray, FloatArray, str]:
+        precision, recall, _ = precision_recall_curve(truth, scores)
+        return recall, precision, f"average {average_precision_score(truth, scores):.3f}"
+
+    figure, axes = _curves(_decisions(probabilities, labels, classes), curve)
+    axes.set(title=f"precision and recall, {rows} rows", xlabel="recall", ylabel="precision")
+    return figure
+
+
+def calibration_figure(probabilities: FloatArray, labels: Codes, classes: Sequence[object], rows: str) -> Any:
+    """How often what is said with a probability is right, in bins of that probability: of the second of two classes, of
+    more the one predicted. The title has the expected calibration error, the mean distance from the diagonal."""
+    if len(classes) == 2:
+        said, right = probabilities[:, 1], labels == 1
+        words = f"probability of {plain(classes[1])}", f"share of {plain(classes[1])}"
+    else:
+        said, right = probabilities.max(axis=1), labels == probabilities.argmax(axis=1)
+        words = "probability of the class predicted", "share that is right"
+    bins = np.minimum((said * _BINS).astype(int), _BINS - 1)
+    sizes = np.bincount(bins, minlength=_BINS)
+    kept = sizes > 0
+    means, shares = (np.bincount(bins, values, _BINS)[kept] / sizes[kept] for values in (said, right))
+    error = float(np.average(np.abs(means - shares), weights=sizes[kept]))
+    figure = new_figure(_SIDE, _SIDE)
+    axes = figure.subplots()
+    axes.plot([0, 1], [0, 1], color="0.7", linestyle=":")
+    axes.plot(means, shares, marker="o")
+    for x, y, n in zip(means, shares, sizes[kept], strict=True):
+        axes.annotate(str(n), (x, y), xytext=(5, -10), textcoords="offset points", fontsize="x-small")
+    axes.set(title=f"calibration, {rows} rows: error {error:.3f}", xlabel=words[0], ylabel=words[1])
+    axes.grid(alpha=0.3)
+    return figure
+
+
+def _decisions(
+    probabilities: FloatArray, labels: Codes, classes: Sequence[object]
+) -> Iterator[tuple[str, Truth, FloatArray]]:
+    """Name, truth and score of every curve; none for a class that no example is of, or all are."""
+    k = len(classes)
+    if k > MOST_CLASSES:
+        yield "any", (labels[:, None] == np.arange(k)).ravel(), probabilities.ravel()
+        return
+    for code in (1,) if k == 2 else range(k):
+        truth = labels == code
+        if truth.any() and not truth.all():
+            yield plain(classes[code]), truth, probabilities[:, code]
+
+
+def _curves(
+    decisions: Iterator[tuple[str, Truth, FloatArray]],
+    curve: Callable[[Truth, FloatArray], tuple[FloatArray, FloatArray, str]],
+) -> tuple[Any, Any]:
+    figure = new_figure(_SIDE, _SIDE)
+    axes = figure.subplots()
+    for n, (name, truth, scores) in enumerate(decisions):
+        x, y, measure = curve(truth, scores)
+        axes.plot(x, y, label=f"class {name}: {measure}", linestyle="-" if n < _COLOURS else "--")
+    axes.grid(alpha=0.3)
+    if axes.lines:
+        axes.legend(fontsize="x-small")
+    return figure, axes

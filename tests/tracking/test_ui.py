@@ -1,0 +1,91 @@
+"""Two trainings as one sees them in MLflow's pages, in a real browser."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lcml.tracking import list_runs, register, ui_hint
+from tests.tracking.stores import Server
+
+SECONDS = 60
+QUICK = ("--rounds", "2", "--round-iterations", "5", "--final-iterations", "5", "--l2-path", "0.1", "--l2-path", "0.01")
+OPTIONS = (
+    *("headless", "no-sandbox", "disable-gpu", "no-first-run", "disable-background-networking"),
+    *("disable-component-update", "disable-sync", "window-size=1500,2600"),
+)
+
+
+@pytest.fixture
+def browser(tmp_path: Path) -> Iterator[Any]:
+    """Chromium under selenium's driver; the test is skipped without them, and fails on CI."""
+    missing = [name for name in ("chromium", "chromedriver") if shutil.which(name) is None]
+    if missing:
+        reason = f"{' and '.join(missing)} missing: apt-get install chromium chromium-driver"
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = str(shutil.which("chromium"))
+    for option in (*OPTIONS, f"user-data-dir={tmp_path / 'browser'}"):
+        options.add_argument(f"--{option}")
+    driver = webdriver.Chrome(options=options, service=Service(str(shutil.which("chromedriver"))))
+    try:
+        yield driver
+    finally:
+        driver.quit()
+
+
+def shown(browser: Any, address: str, done: Callable[[list[str]], bool]) -> list[str]:
+    """The lines of text of a page, once `done` says that they are complete."""
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    browser.get("about:blank")  # the part behind # alone loads no page anew
+    browser.get(address)
+
+    def lines(driver: Any) -> list[str]:
+        return str(driver.find_element("tag name", "body").text).splitlines()
+
+    WebDriverWait(browser, SECONDS).until(lambda driver: done(lines(driver)))
+    return lines(browser)
+
+
+def test_two_runs_are_compared_in_the_pages(
+    browser: Any, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for seed in ("1", "2"):
+        command = [sys.executable, "-m", "lcml", "train", "iris", "--seed", seed, "--run-name", f"seed-{seed}", *QUICK]
+        command += ["--quiet", "--tracking-uri", server.uri, *(("--export",) if seed == "2" else ())]
+        subprocess.run(command, check=True, capture_output=True)
+    (last, first) = list_runs(server.uri)
+    register(last.run_id, "flowers", None, server.uri)
+    pages = ui_hint(server.uri, "2")  # 1 is that of the empty database's only run
+
+    # The printed address: the layout of model training, both runs, one of them registered.
+    lines = shown(browser, pages, lambda lines: {"seed-1", "seed-2", "flowers"} <= set(lines))
+    assert {"Runs", "Models", "v1"} <= set(lines)
+    assert not {"Judges", "Prompts"} & set(lines)
+
+    # The charts: one section for each kind of figure, accuracy before loss.
+    charts = shown(browser, f"{pages}&compareRunsMode=CHART", lambda lines: "final/valid_loss" in lines)
+    browser.save_screenshot(str(tmp_path / "charts.png"))
+    sections = ["circuit", "final", "model", "penalty", "per class f1", "per class precision", "per class recall"]
+    sections += ["time", "train", "valid"]
+    assert [line for line in charts if line in sections] == sections
+    titles = [line for line in charts if line.startswith("final/")]
+    assert titles[:3] == ["final/test_accuracy", "final/test_f1_macro", "final/test_loss"]
+
+    # The page of a run says what its model is called.
+    page = shown(browser, f"{server.uri}/#/experiments/2/runs/{last.run_id}", lambda lines: "flowers" in lines)
+    assert "final/test_accuracy" in page
+    assert "Not registered" not in page
+    assert first.metrics["final/test_accuracy"] > 0.5
