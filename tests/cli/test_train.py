@@ -1,5 +1,6 @@
-"""`lcml train` as a user meets it: real processes, real signals, a real tracking store."""
+"""`lcml train` as a user meets it: real signals to processes of its own, real files, a real tracking store."""
 
+import contextlib
 import json
 import os
 import resource
@@ -49,11 +50,11 @@ def start(arguments: Sequence[str], directory: Path) -> subprocess.Popen[str]:
 
 
 def run(arguments: Sequence[str], directory: Path, exit_code: int = 0) -> tuple[str, str]:
-    """stdout and stderr of `lcml train`, which must end with that exit code."""
-    process = start(arguments, directory)
-    out, err = process.communicate()
-    assert process.returncode == exit_code, err
-    return out, err
+    """stdout and stderr of `lcml train` in that directory, in this process, which must end with that exit code."""
+    with contextlib.chdir(directory):
+        result = CliRunner(env={"COLUMNS": "200"}).invoke(app, ["train", *arguments])
+    assert result.exit_code == exit_code, result.output
+    return result.stdout, result.stderr
 
 
 def signalled_in_round(number: int, signals: int, arguments: Sequence[str], directory: Path) -> tuple[int, str, str]:

@@ -15,6 +15,7 @@ import pytest
 
 import lcml
 from lcml import LogisticCircuitClassifier
+from lcml.backend import get_backend
 from lcml.circuits import vtree as vtrees
 from lcml.circuits.circuit import initial_circuit
 from lcml.errors import OutputError, SettingsError
@@ -198,7 +199,7 @@ def test_the_authors_circuit(tmp_path: Path, data_dir: Path) -> None:
     images, labels = mnist_test_images(data_dir)
     found = run_onnxruntime(tmp_path / "mnist.onnx", images.astype(np.float32))
     assert (found["label"] == labels).mean() == 0.9937
-    expected = model.logits(images, precision="float64")
+    expected = model.logits(images, get_backend(), precision="float64")
     assert (found["label"] == expected.argmax(axis=1)).all()
     assert np.abs(found["logits"] - expected).max() <= 5e-5
     assert report.n_bytes <= 2.2e6

@@ -87,7 +87,8 @@ def test_every_batch_size_and_input_type(
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_the_self_check_passes(tmp_path: Path, model: LogisticCircuit, profile: Any) -> None:
+def test_the_self_check_passes(tmp_path: Path, profile: Any) -> None:
+    model = image_model(rounds=2)  # onnx's reference scatters one number at a time
     report = export_model(model, tmp_path / "model.onnx", profile=profile, explain=True)
     assert report.n_features == model.weights.shape[1]
     assert all(check.passed for check in report.checks)

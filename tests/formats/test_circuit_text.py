@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from lcml.backend import get_backend
 from lcml.circuits.vtree import Vtree, balanced
 from lcml.data.idx import read_idx
 from lcml.errors import FormatError, OutputError, SettingsError
@@ -319,7 +320,7 @@ def test_the_authors_circuit_reads_right_and_round_trips(tmp_path: Path, data_di
     assert (model.circuit.n_or_gates, model.circuit.n_elements, model.n_parameters) == (8352, 14818, 163870)
     images = read_idx(data_dir / "mnist" / "t10k-images-idx3-ubyte.gz").reshape(10000, 784)
     labels = read_idx(data_dir / "mnist" / "t10k-labels-idx1-ubyte.gz")
-    assert np.count_nonzero(model.predict(images) == labels) == 9937
+    assert np.count_nonzero(model.predict(images, get_backend()) == labels) == 9937
 
     write_circuit(model, tmp_path / "a.circuit")
     write_vtree(model.circuit.vtree, tmp_path / "a.vtree")
