@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
 from lcml import __version__
 from lcml.arrays import FloatArray
@@ -26,6 +26,7 @@ from lcml.errors import DataError, SettingsError
 from lcml.explain.importance import feature_importances
 from lcml.inputs.encoding import encoded
 from lcml.inputs.rows import Matrix, SparseMatrix, all_rows, chunks
+from lcml.inputs.table import Table, from_frame, is_frame
 from lcml.learning.learner import Learner
 from lcml.learning.state import EncodedSet, RoundReport
 from lcml.model.head import HEADS, predicted_codes
@@ -48,9 +49,11 @@ changes' spread."""
 
 
 class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """Learns a logistic circuit from numeric features (n_examples, n_features) and labels (n_examples,).
+    """Learns a logistic circuit from features (n_examples, n_features) and labels (n_examples,).
 
-    The features may be a sparse matrix or array of scipy; they are made dense piece by piece. After fit:
+    The features of a data frame (pandas, polars, pyarrow) may be numbers, truth values, dates, text, and gaps, as
+    `lcml.inputs.columns` encodes them; an array holds finite numbers, as a sparse matrix or array of scipy does, which
+    is made dense piece by piece. After fit:
 
         classes_, n_features_in_, feature_names_in_ (for a data frame)
         model_                  a `LogisticCircuit` over the classes as whole numbers or text
@@ -83,18 +86,19 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         Raises DataError or SettingsError, both ValueErrors, and ValueError as scikit-learn's checks do.
         """
         chosen = Parameters(**self.get_params(deep=False))
-        features, labels = validate_data(self, X, y, dtype="numeric", accept_sparse="csr")
+        features, labels = self._features(X, y, reset=True)
         check_classification_targets(labels)
         weights = _example_weights(sample_weight, len(labels))
-        kept = slice(None) if weights is None else weights > 0
-        features, labels = features[kept], labels[kept]
-        weights = None if weights is None else weights[kept]
-        self.classes_, codes = np.unique(labels, return_inverse=True)
-        codes = codes.astype(np.int64)
+        self.classes_ = np.unique(labels if weights is None else labels[weights > 0])
+        codes = np.searchsorted(self.classes_, labels).astype(np.int64)
+        examples = Examples(features, codes)
+        if weights is not None and not weights.all():
+            kept = np.flatnonzero(weights)
+            examples, weights = examples.select(kept), weights[kept]
         if len(self.classes_) < 2:
             raise DataError("the labels are all of one class; give examples of at least two classes")
         valid = None if eval_set is None else self._eval_examples(eval_set)
-        self._learn(chosen, Examples(_rows(features), codes), weights, valid, callback)
+        self._learn(chosen, examples, weights, valid, callback)
         return self
 
     @property
@@ -128,8 +132,23 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
 
     def _logits(self, X: ArrayLike) -> FloatArray:
         check_is_fitted(self)
-        features = validate_data(self, X, reset=False, dtype="numeric", accept_sparse="csr")
-        return self.model_.logits(_rows(features), get_backend(self.backend), "float64")
+        return self.model_.logits(self._features(X)[0], get_backend(self.backend), "float64")
+
+    def _features(self, X: Any, y: Any = None, *, reset: bool = False) -> tuple[Matrix, NDArray[Any]]:
+        """The features, a `Table` where they are a data frame, and the labels, as scikit-learn checks them."""
+        if is_frame(X):
+            validate_data(self, X, skip_check_array=True, reset=reset)
+            table = from_frame(X)
+            if not len(table):
+                raise DataError("found 0 examples; give at least one")
+            labels = np.zeros(0) if y is None else column_or_1d(y, warn=True)
+            if y is not None:
+                check_consistent_length(X, labels)
+            return table, labels
+        arrays = (X,) if y is None else (X, y)
+        checked = validate_data(self, *arrays, reset=reset, dtype="numeric", accept_sparse="csr")
+        features, labels = (checked, np.zeros(0)) if y is None else checked
+        return all_rows(SparseMatrix(features)) if issparse(features) else features, labels
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -141,10 +160,10 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         pairs = eval_set if isinstance(eval_set, list) else [eval_set]
         if len(pairs) != 1 or len(pairs[0]) != 2:
             raise DataError("eval_set: expected a pair of features and labels, or a list of one such pair")
-        features, labels = validate_data(self, *pairs[0], reset=False, dtype="numeric", accept_sparse="csr")
+        features, labels = self._features(*pairs[0])
         if len(unknown := np.setdiff1d(labels, self.classes_)):
             raise DataError(f"eval_set: the label {unknown[0]!r} is none of those in y; drop its examples")
-        return Examples(_rows(features), np.searchsorted(self.classes_, labels))
+        return Examples(features, np.searchsorted(self.classes_, labels))
 
     def _learn(
         self,
@@ -162,7 +181,13 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         shape = check_shape(chosen.image_shape, examples.features.shape[1], "X")
         names = getattr(self, "feature_names_in_", None)
         raw = examples.select(rest)
-        encoder = make_encoder(chosen.encoder, raw.features, chosen.divisor, shape, chosen.channels, names)
+        of_rest = None if weights is None else weights[rest]
+        kinds = dict(chosen.columns or {})
+        encoder, left_out = make_encoder(
+            chosen.encoder, raw.features, chosen.divisor, shape, chosen.channels, names, kinds, of_rest
+        )
+        if chosen.verbose:
+            print(*left_out, sep="\n", end="\n" * bool(left_out))
         backend = get_backend(chosen.backend)
 
         augmentation = None if chosen.augment is None else parse_augment(chosen.augment)
@@ -175,7 +200,9 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         choosing_weights = None if weights is None or eval_examples is not None else weights[aside]
         valid = EncodedSet(encoded(encoder, choosing.features), choosing.labels, choosing_weights)
         views = [parse_view(text) for text in chosen.view or ("whole",)]
-        whole = partial(_choose_vtree, chosen.vtree, encoded_shape(encoder, shape), train, settings.seed)
+        whole = partial(
+            _choose_vtree, chosen.vtree, encoded_shape(encoder, shape), train, settings.seed, encoder.blocks
+        )
         places = choose_places(views, encoder, shape, whole)
         learner = Learner(places, train, valid, len(self.classes_), settings, backend)
         spared = settings.refit and len(rest) < len(codes)
@@ -219,14 +246,11 @@ def _reports(learner: Learner, everything: Callable[[], EncodedSet] | None) -> I
         yield from learner.refit(everything())
 
 
-def _rows(features: Any) -> Matrix:
-    return all_rows(SparseMatrix(features)) if issparse(features) else features
-
-
 def _merged(examples: Examples, weights: FloatArray | None) -> tuple[Examples, FloatArray | None]:
     """Equal examples of one class as a single one of the sum of their weights, where the first of them stood."""
     place: dict[tuple[bytes, int], int] = {}
-    rows = (row for chunk in chunks(examples.features) for row in examples.features[chunk])
+    matrix = examples.features.values if isinstance(examples.features, Table) else examples.features
+    rows = (row for chunk in chunks(matrix) for row in matrix[chunk])
     digests = (blake2b(row.tobytes(), digest_size=_DIGEST_BYTES).digest() for row in rows)
     which = [place.setdefault(key, len(place)) for key in zip(digests, examples.labels.tolist(), strict=True)]
     if len(place) == len(which):
@@ -245,10 +269,12 @@ def _set_aside(codes: NDArray[np.int64], fraction: float, seed: int) -> tuple[ND
     return (rest, aside) if len(aside) else (every, every)
 
 
-def _choose_vtree(vtree: VtreeKind | Vtree, shape: Shape | None, train: EncodedSet, seed: int) -> Vtree:
+def _choose_vtree(
+    vtree: VtreeKind | Vtree, shape: Shape | None, train: EncodedSet, seed: int, blocks: NDArray[np.intp]
+) -> Vtree:
     n_variables = train.values.shape[1]
     if not isinstance(vtree, Vtree):
-        return choose_vtree(vtree, shape, train, seed=seed)
+        return choose_vtree(vtree, shape, train, seed=seed, blocks=blocks)
     if vtree.n_variables != n_variables:
         raise SettingsError(f"vtree: expected one over the {n_variables} variables, found one over {vtree.n_variables}")
     return vtree

@@ -5,7 +5,8 @@ Source: Pipatsrisawat & Darwiche, "New Compilation Languages Based on Structured
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -162,7 +163,12 @@ def _grid(builder: "_Builder", height: int, width: int, offset: tuple[int, int],
 
 
 def from_mutual_information(
-    data: ArrayLike, labels: ArrayLike | None = None, weights: ArrayLike | None = None, *, alpha: float = 1.0
+    data: ArrayLike,
+    labels: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
+    *,
+    alpha: float = 1.0,
+    blocks: ArrayLike | None = None,
 ) -> Vtree:
     """Pair up, level by level, the blocks of variables that tell most about each other.
 
@@ -171,6 +177,9 @@ def from_mutual_information(
     (n_examples,) it is that given the class, which also sees variables that only together tell the class (XOR).
     Examples count as often as `weights` (n_examples,) say. That of two blocks is the mean over their pairs. Greedy
     matching at every level, so the tree's height is ceil(log2 n).
+
+    blocks (n_blocks + 1,): variables blocks[i] to blocks[i + 1] - 1 come from one column: they stay together, in their
+    order, right-linear, and the information of two columns is that of the two variables that tell most.
     Source: the bottom-up method of Liang, Bekker & Van den Broeck, UAI 2017, section 4.1.
     """
     values = np.asarray(data, dtype=np.float64)
@@ -186,12 +195,19 @@ def from_mutual_information(
         share, of_part = counts[part].sum() / counts.sum(), None if weights is None else counts[part]
         information += share * _mutual_information(values[part], of_part, alpha)
     builder = _Builder()
-    blocks = [builder.leaf(v) for v in range(values.shape[1])]
-    while len(blocks) > 1:
+    starts = np.arange(values.shape[1] + 1) if blocks is None else np.asarray(blocks)
+    spans = [range(first, stop) for first, stop in pairwise(starts.tolist()) if first < stop]
+    nodes = [
+        reduce(lambda right, v: builder.inner(builder.leaf(v), right), span[-2::-1], builder.leaf(span[-1]))
+        for span in spans
+    ]
+    first = [span[0] for span in spans]
+    information = np.maximum.reduceat(np.maximum.reduceat(information, first, axis=0), first, axis=1)
+    while len(nodes) > 1:
         pairs = _greedy_matching(information)
-        alone = sorted(set(range(len(blocks))) - {index for pair in pairs for index in pair})
-        blocks = [builder.inner(blocks[i], blocks[j]) for i, j in pairs] + [blocks[i] for i in alone]
-        groups = np.zeros((len(blocks), len(information)))
+        alone = sorted(set(range(len(nodes))) - {index for pair in pairs for index in pair})
+        nodes = [builder.inner(nodes[i], nodes[j]) for i, j in pairs] + [nodes[i] for i in alone]
+        groups = np.zeros((len(nodes), len(information)))
         for row, members in enumerate([*pairs, *((i,) for i in alone)]):
             groups[row, list(members)] = 1 / len(members)
         information = groups @ information @ groups.T

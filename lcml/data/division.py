@@ -13,6 +13,7 @@ from lcml.data.raw import RawSet
 from lcml.data.stratify import apportion, draw
 from lcml.errors import DataError
 from lcml.inputs.rows import Matrix, chunks, join, select
+from lcml.inputs.table import Table
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,8 +135,12 @@ def _take(examples: Examples, rows: NDArray[np.intp]) -> Examples:
 def _fingerprint(classes: Sequence[int | str], parts: Sequence[Examples]) -> str:
     digest = hashlib.sha256(repr(tuple(classes)).encode())
     for part in parts:
-        digest.update(f"{part.features.dtype.str} {part.features.shape}".encode())
-        for rows in chunks(part.features):
-            digest.update(np.ascontiguousarray(part.features[rows]).data)
+        features = part.features
+        digest.update(f"{features.dtype.str} {features.shape}".encode())
+        if isinstance(features, Table):
+            digest.update("".join(repr(column) for column in features.columns if column.kind != "number").encode())
+            features = features.values
+        for rows in chunks(features):
+            digest.update(np.ascontiguousarray(features[rows]).data)
         digest.update(part.labels.astype("<i8", copy=False).data)
     return digest.hexdigest()

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from lcml.errors import DataError
 from lcml.inputs.rows import Matrix, check_features
+from lcml.inputs.table import Table
 
 LISTED = 12
 """An error message lists so many names of a longer list."""
@@ -19,8 +20,8 @@ class RawSet:
     source divides them itself.
 
     `image_shape` is (height, width) with d = height * width, pixels row by row; `notes` say what a user should know of
-    how the source was read. Raises DataError where there are no features, a value is not a finite number, or the sizes
-    disagree.
+    how the source was read. Raises DataError where there are no features, a value is not a finite number (in no table),
+    or the sizes disagree.
     """
 
     name: str
@@ -42,7 +43,8 @@ class RawSet:
             if features is None:
                 continue
             try:
-                check_features(features, width, self.feature_names)
+                if not isinstance(features, Table):
+                    check_features(features, width, self.feature_names)
             except DataError as error:
                 raise DataError(f"{self.source}, {part}: {error}") from error
             if len(features) == 0:

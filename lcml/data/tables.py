@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lcml.data.delimited import is_number, is_text_table, open_text_table, read_text_table
+from lcml.data.arrow import ArrowColumn
+from lcml.data.delimited import is_text_table, open_text_table, read_text_table
 from lcml.data.parquet import is_parquet, open_parquet
 from lcml.data.raw import RawSet, default_names, listed
 from lcml.data.stored import gather
 from lcml.errors import DataError, FormatError, MissingDependencyError, OutputError
 from lcml.inputs.rows import CHUNK_BYTES
+from lcml.inputs.table import Table
 
 TARGET_NAMES = ("label", "target", "class", "y")
 """A column of one of these names is the target where none is named."""
@@ -42,8 +44,8 @@ def read_table(
     file is read piece by piece; features that take, raw and encoded, more than `memory` bytes go to a temporary file.
     Columns that number the rows (a frame's index, a first column without a name) are left out, with a note.
 
-    Raises DataError for a missing target or feature column, duplicate or empty names, missing values and columns that
-    are not numeric; FormatError for a damaged file; MissingDependencyError without pyarrow; OutputError without room.
+    Raises DataError for a missing target or feature column, duplicate or empty names, and columns that hold no single
+    values; FormatError for a damaged file; MissingDependencyError without pyarrow; OutputError without room.
     """
     try:
         import pyarrow as pa
@@ -68,10 +70,15 @@ def read_table(
             tables = (whole.slice(first, step) for first in range(0, n_rows, step))
         else:
             schema, n_rows, tables = table.schema, table.n_rows, table.tables(wanted, step)
-        dtype = np.result_type(*(_dtype(schema.field(name).type) for name in columns)) if columns else np.dtype(float)
         label_parts: list[Any] = []
-        blocks = _blocks(path, tables, columns, dtype, labelled, label_parts)
-        features = gather(blocks, (n_rows, len(columns)), dtype, math.inf if is_text else memory)
+        with_gaps = {name for name in columns if whole.column(name).null_count} if is_text else table.gaps
+        coded = [ArrowColumn(name, schema.field(name).type, name in with_gaps) for name in columns]
+        dtype = np.result_type(*(column.dtype for column in coded)) if coded else np.dtype(float)
+        blocks = _blocks(path, tables, coded, dtype, labelled, label_parts)
+        values = gather(blocks, (n_rows, len(columns)), dtype, math.inf if is_text else memory)
+        features = Table(
+            tuple(column.raw(name) for column, name in zip(coded, feature_names or columns, strict=True)), values
+        )
         labels = None
         if labelled is not None:
             column = pa.chunked_array(label_parts, schema.field(labelled).type)
@@ -98,18 +105,24 @@ def _index(names: list[str]) -> list[str]:
 
 
 def _blocks(
-    path: Path, tables: Iterator[Any], columns: list[str], dtype: np.dtype[Any], target: str | None, labels: list[Any]
+    path: Path,
+    tables: Iterator[Any],
+    columns: list[ArrowColumn],
+    dtype: np.dtype[Any],
+    target: str | None,
+    labels: list[Any],
 ) -> Iterator[NDArray[Any]]:
     """The features of every table, whose labels are added to `labels`."""
-    first = 0
     for table in tables:
         block = np.empty((table.num_rows, len(columns)), dtype)
-        for j, name in enumerate(columns):
-            block[:, j] = _numbers(path, table.column(name), name, first)
+        for j, column in enumerate(columns):
+            try:
+                block[:, j] = column.numbers(table.column(column.name))
+            except DataError as error:
+                raise DataError(f"{path}: {error}") from error
         if target is not None:
             labels += table.column(target).chunks
         yield block
-        first += table.num_rows
 
 
 def _target(
@@ -149,41 +162,6 @@ def _feature_columns(path: Path, present: list[str], feature_names: Sequence[str
         f"{path}: expected {len(feature_names)} feature columns, found {len(present)}, without {listed(missing)}; "
         "give the columns trained on (their order does not matter)"
     )
-
-
-def _dtype(column_type: Any) -> np.dtype[Any]:
-    """The type of a column's numbers; that of a column which `_numbers` refuses means nothing."""
-    from pyarrow import types
-
-    if types.is_dictionary(column_type):
-        column_type = column_type.value_type
-    return np.dtype(column_type.to_pandas_dtype() if _is_numeric(column_type) else np.float64)
-
-
-def _is_numeric(column_type: Any) -> bool:
-    from pyarrow import types
-
-    return any(is_one(column_type) for is_one in (types.is_integer, types.is_floating, types.is_boolean))
-
-
-def _numbers(path: Path, column: Any, name: str, first_row: int) -> NDArray[Any]:
-    """The values of one column from a certain row on."""
-    from pyarrow import types
-
-    if types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    if column.null_count:
-        where = f"{path}: row {first_row + _first_null(column)} of column {name!r}"
-        raise DataError(f"{where} is empty; fill it in or drop it (rows count from 0)")
-    if types.is_decimal(column.type):
-        column = column.cast("float64")
-    if not _is_numeric(column.type):
-        values = (f"row {i} holds {v.as_py()!r}" for i, v in enumerate(column, first_row) if not is_number(str(v)))
-        raise DataError(
-            f"{path}: column {name!r} is not numeric ({column.type}): {next(values, 'it cannot be converted')}; "
-            "encode it as numbers (one 0/1 column per value), drop it, or name it with --target"
-        )
-    return np.asarray(column.to_numpy())
 
 
 def _labels(path: Path, column: Any, name: str) -> NDArray[Any]:

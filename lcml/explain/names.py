@@ -32,7 +32,9 @@ def part_names(model: LogisticCircuit, part: int, feature_names: Sequence[str] |
 
 
 def known_names(model: LogisticCircuit) -> tuple[str, ...] | None:
-    """The names of the features that the model was trained on, where its provenance tells them."""
+    """The names of the features that the model was trained on, where its encoder or its provenance tells them."""
+    if model.encoder.names:
+        return model.encoder.names
     data = model.provenance.get("data")
     names = data.get("feature_names") if isinstance(data, dict) else None
     if not isinstance(names, list) or len(names) != model.encoder.n_features:

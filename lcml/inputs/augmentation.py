@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lcml.errors import SettingsError
-from lcml.inputs.rows import Matrix, Rows, chunks
+from lcml.inputs.rows import Matrix, RowSet, chunks
 
 CHUNK_BYTES = 1 << 18
 """Work on so many bytes of pixels at a time: they stay in a CPU's cache."""
@@ -138,7 +138,7 @@ def augmented(features: Matrix, image_shape: Sequence[int], augmentation: Augmen
     image_shape: (height, width) or (channels, height, width), whose channels move together. Raises SettingsError where
     it does not fit the features or a shift is not smaller than the image.
     """
-    raw = features if isinstance(features, Rows) else np.asarray(features)
+    raw = features.numbers() if isinstance(features, RowSet) else np.asarray(features)
     shape = (1, *image_shape) if len(image_shape) == 2 else tuple(image_shape)
     if len(raw.shape) != 2 or len(shape) != 3 or min(shape) < 1 or math.prod(shape) != raw.shape[1]:
         raise SettingsError(

@@ -19,7 +19,7 @@ from lcml.errors import DataError, FormatError, SettingsError
 from lcml.inputs.encoding import Encoder, State
 from lcml.inputs.rows import Matrix, check_features, chunks, column_name
 
-EncoderKind: TypeAlias = Literal["scale", "boolean", "divide"]
+EncoderKind: TypeAlias = Literal["auto", "columns", "scale", "boolean", "divide"]
 
 BOOLEAN_STDS = 0.05
 """A pixel is 1 where it is at least this many standard deviations above its mean (the paper's value)."""

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lcml.arrays import FloatArray
-from lcml.inputs.rows import Matrix, Rows
+from lcml.inputs.rows import Matrix, RowSet
 
 State: TypeAlias = Mapping[str, NDArray[Any]]
 """By name, arrays of numbers, or of text (numpy's StringDType)."""
@@ -22,11 +22,21 @@ class Encoder(Protocol):
     """What a model, its file, its words and its export ask of an encoder; what a raw example is, it alone knows.
 
     kind: its name in `lcml.inputs.registry` and in a model file. channels: names of the images that it makes of every
-    raw image, none where it makes none.
+    raw image, none where it makes none. names: of the columns that it finds by their names, none where features have an
+    order.
     """
 
     kind: ClassVar[str]
     channels: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return ()
+
+    @property
+    def blocks(self) -> NDArray[np.intp]:
+        """(n_blocks + 1,): variables blocks[i] to blocks[i + 1] - 1 come from one feature, where some share one."""
+        return np.arange(self.n_outputs + 1)
 
     @property
     def n_features(self) -> int:
@@ -80,4 +90,4 @@ class EncodedRows:
 
 def encoded(encoder: Encoder, x: Any) -> NDArray[np.float32] | EncodedRows:
     """Raw examples as probabilities: an array of them, or of rows in a file a view that encodes what is read."""
-    return EncodedRows(x, encoder) if isinstance(x, Rows) else encoder.encode(x)
+    return EncodedRows(x, encoder) if isinstance(x, RowSet) and x.is_stored else encoder.encode(x)

@@ -5,10 +5,15 @@ from collections.abc import Mapping
 
 from lcml.errors import FormatError
 from lcml.inputs.channels import ChannelEncoder
+from lcml.inputs.columns import ColumnsEncoder
 from lcml.inputs.encoders import PLAIN_ENCODERS
 from lcml.inputs.encoding import Encoder, State
 
-ENCODERS: Mapping[str, type[Encoder]] = {**PLAIN_ENCODERS, ChannelEncoder.kind: ChannelEncoder}
+ENCODERS: Mapping[str, type[Encoder]] = {
+    **PLAIN_ENCODERS,
+    ChannelEncoder.kind: ChannelEncoder,
+    ColumnsEncoder.kind: ColumnsEncoder,
+}
 
 
 def stored_encoder(kind: str, state: State) -> Encoder:

@@ -6,6 +6,7 @@ under a mapping would end it.
 
 import os
 import weakref
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Protocol
@@ -31,6 +32,36 @@ class Matrix(Protocol):
     def dtype(self) -> np.dtype[Any]: ...
     def __len__(self) -> int: ...
     def __getitem__(self, rows: Any, /) -> NDArray[Any]: ...
+
+
+class RowSet(ABC):
+    """A matrix that is no array: it says itself how rows are chosen and joined."""
+
+    shape: Any
+    dtype: Any
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def __getitem__(self, rows: Any, /) -> Any: ...
+
+    @property
+    @abstractmethod
+    def is_stored(self) -> bool:
+        """Whether rows are read, or computed, only when they are asked for."""
+
+    @abstractmethod
+    def select(self, index: NDArray[np.integer]) -> Any:
+        """Those rows."""
+
+    @abstractmethod
+    def joined(self, other: Any) -> Any:
+        """These rows and then those of `other`, of the same source."""
+
+    @abstractmethod
+    def numbers(self) -> "Matrix":
+        """The rows as numbers; DataError where they are none."""
 
 
 class Readable(Protocol):
@@ -101,11 +132,24 @@ class StoredMatrix:
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class Rows(RowSet):
     """Rows of a matrix in a file, or of a sparse one, by their numbers `index` (n,); read when asked for."""
 
     matrix: Readable
     index: NDArray[np.int64]
+
+    @property
+    def is_stored(self) -> bool:
+        return True
+
+    def select(self, index: NDArray[np.integer]) -> "Rows":
+        return Rows(self.matrix, self.index[index])
+
+    def joined(self, other: Any) -> "Rows":
+        return Rows(self.matrix, np.concatenate([self.index, other.index]))
+
+    def numbers(self) -> "Rows":
+        return self
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -129,13 +173,15 @@ def all_rows(matrix: Readable) -> Rows:
 
 def select(matrix: Matrix, index: NDArray[np.integer]) -> Matrix:
     """Those rows: a copy of an array's, while what is in a file stays there."""
-    return Rows(matrix.matrix, matrix.index[index]) if isinstance(matrix, Rows) else matrix[index]
+    found: Matrix = matrix.select(index) if isinstance(matrix, RowSet) else matrix[index]
+    return found
 
 
 def join(first: Matrix, second: Matrix) -> Matrix:
-    """The rows of both, arrays or rows of one file."""
-    if isinstance(first, Rows) and isinstance(second, Rows):
-        return Rows(first.matrix, np.concatenate([first.index, second.index]))
+    """The rows of both, arrays or rows of one source."""
+    if isinstance(first, RowSet):
+        found: Matrix = first.joined(second)
+        return found
     return np.concatenate([first[:], second[:]])
 
 
@@ -146,16 +192,20 @@ def chunks(matrix: Matrix) -> Iterator[slice]:
 
 
 def check_features(
-    x: ArrayLike | Matrix, n_features: int | None = None, feature_names: Sequence[str] | None = None
+    x: ArrayLike | Matrix,
+    n_features: int | None = None,
+    feature_names: Sequence[str] | None = None,
+    *,
+    gaps: bool = False,
 ) -> Matrix:
-    """x as a numeric matrix (n, d) of finite values: rows in a file as they are, else an array, not copied where it is
-    one already.
+    """x as a numeric matrix (n, d) of finite values, or with `gaps` of any: rows in a file as they are, else an array,
+    not copied where it is one already.
 
     Raises DataError where x is not numeric, not two-dimensional, not `n_features` wide, or holds NaN or infinity
     (row and column counted from 0, and the column's name where `feature_names` gives it).
     """
     try:
-        raw = x if isinstance(x, Rows) else np.asarray(x)
+        raw: Matrix = x.numbers() if isinstance(x, RowSet) else np.asarray(x)
     except ValueError as error:
         raise DataError(f"features must be a matrix of numbers, one row per example: {error}") from error
     if raw.dtype.kind not in "buif":
@@ -169,7 +219,7 @@ def check_features(
     if n_features is not None and raw.shape[1] != n_features:
         what = f"expected {n_features} features per example, found {raw.shape[1]}"
         raise DataError(f"{what}; give the columns trained on, in order")
-    if raw.dtype.kind == "f":
+    if raw.dtype.kind == "f" and not gaps:
         for rows in chunks(raw):
             part = raw[rows]
             finite = np.isfinite(part)

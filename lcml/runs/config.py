@@ -56,7 +56,19 @@ class TrainConfig:
     test_fraction: float = setting(
         0.2, "Share of all set aside for the test, unless the set has its own.", DATA, least=0, below=1
     )
-    encoder: EncoderKind = setting("scale", "Raw values to [0, 1]: scaled, 0 or 1, or divided by the divisor.", DATA)
+    encoder: EncoderKind = setting(
+        "auto",
+        "Raw values to [0, 1]. columns: knots and categories of a table's columns; scale, boolean (0 or 1), divide (by "
+        "the divisor): one number each. auto: columns for tables that are no images, else scale.",
+        DATA,
+    )
+    column: tuple[str, ...] = setting(
+        (),
+        "What a column of a table is where that is not what it looks like: NAME=number, category, date, ignore, or "
+        "ordinal:low<mid<high.",
+        DATA,
+        metavar="NAME=KIND",
+    )
     divisor: float | None = setting(None, "For the encoder divide: what raw values are divided by.", DATA, above=0)
     image_shape: str | None = setting(
         None,
@@ -127,7 +139,7 @@ class TrainConfig:
         if self.vtree_offset != (0, 0) and self.vtree not in ("auto", "grid"):
             raise SettingsError(f"vtree_offset belongs to the vtree grid, found vtree {self.vtree}; leave one out")
         check_channels(self.channels)
-        _ = self.shape, self.augmentation, self.views  # so that what is wrong with them is said now
+        _ = self.shape, self.augmentation, self.views, self.column_kinds  # so that what is wrong with them is said now
         if (self.vtree != "auto" or self.vtree_offset != (0, 0)) and not any(view.takes_vtree for view in self.views):
             raise SettingsError(
                 f"vtree and vtree_offset are for the view 'whole', found the views {list(self.view)}; leave them out, "
@@ -140,6 +152,14 @@ class TrainConfig:
     @property
     def views(self) -> tuple[ViewSpec, ...]:
         return tuple(map(parse_view, self.view or ("whole",)))
+
+    @property
+    def column_kinds(self) -> dict[str, str]:
+        """What `column` says, by name."""
+        wrong = [text for text in self.column if "=" not in text[1:]]
+        if wrong:
+            raise SettingsError(f"column: expected NAME=KIND, such as age=number, found {wrong[0]!r}")
+        return {name: kind for name, _, kind in (text.rpartition("=") for text in self.column)}
 
     @property
     def augmentation(self) -> Augmentation | None:

@@ -1,7 +1,7 @@
 """The arguments of the classifier, and an `__init__` that takes them."""
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import update_wrapper
 from typing import Any, Concatenate, ParamSpec, TypeAlias
@@ -25,6 +25,11 @@ class Parameters(LearnSettings):
     """The arguments of the classifier: the settings of learning, and those of a training run that concern an array."""
 
     encoder: EncoderKind = same_setting(TrainConfig, "encoder")
+    columns: Mapping[str, str] | None = setting(
+        None,
+        "By column of a data frame, what it is where that is not what it looks like: 'number', 'category', "
+        "'ordinal:low<mid<high', 'date' or 'ignore'.",
+    )
     divisor: float | None = same_setting(TrainConfig, "divisor")
     vtree: VtreeKind | Vtree = same_setting(TrainConfig, "vtree")
     image_shape: tuple[int, ...] | None = setting(

@@ -4,13 +4,14 @@ import math
 import os
 import secrets
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from time import monotonic
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lcml.arrays import FloatArray
 from lcml.backend import Backend, get_backend
@@ -23,7 +24,9 @@ from lcml.inputs.augmentation import Augmentation, augmented
 from lcml.inputs.channels import ChannelEncoder
 from lcml.inputs.encoders import EncoderKind, fit_encoder
 from lcml.inputs.encoding import EncodedRows, Encoder, encoded
+from lcml.inputs.knots import fit_columns
 from lcml.inputs.rows import Matrix
+from lcml.inputs.table import Table
 from lcml.learning.settings import LearnSettings
 from lcml.learning.state import EncodedSet
 from lcml.runs.checkpoint import Checkpoint
@@ -91,12 +94,14 @@ def prepare(config: TrainConfig, resumed: Checkpoint | None = None, checkpoint_p
     )
     shape = check_shape(config.shape or splits.image_shape, len(splits.feature_names), splits.source)
     features, names = splits.train.features, splits.feature_names
-    encoder = make_encoder(config.encoder, features, config.divisor, shape, config.channels, names)
+    kinds = config.column_kinds
+    encoder, left_out = make_encoder(config.encoder, features, config.divisor, shape, config.channels, names, kinds)
+    splits = replace(splits, notes=(*splits.notes, *left_out))
     train = _training_set(splits.train, config, encoder, shape, backend)
     valid = EncodedSet(encoded(encoder, splits.valid.features), splits.valid.labels)
     if resumed is None:
         seen = encoded_shape(encoder, shape)
-        whole = partial(choose_vtree, config.vtree, seen, train, config.vtree_offset, config.learn.seed)
+        whole = partial(choose_vtree, config.vtree, seen, train, config.vtree_offset, config.learn.seed, encoder.blocks)
         places = choose_places(config.views, encoder, shape, whole)
         checkpoint = Checkpoint(config, splits.fingerprint, places, config.run_name or checkpoint_path.stem)
     elif resumed.fingerprint == splits.fingerprint:
@@ -134,21 +139,35 @@ def make_encoder(
     shape: Shape | None,
     channels: Sequence[str],
     feature_names: Sequence[str] | None = None,
-) -> Encoder:
-    """The encoder fitted on raw training features, with `channels` on top of it where there are any.
+    column_kinds: Mapping[str, str] | None = None,
+    weights: FloatArray | None = None,
+) -> tuple[Encoder, tuple[str, ...]]:
+    """The encoder fitted on raw training features, with `channels` on top of it where there are any, and what should be
+    said of columns that it leaves out.
 
-    Pixels of one raw channel share their range. Raises SettingsError for channels of what is no image.
+    Pixels of one raw channel share their range. `column_kinds` and `weights` as `fit_columns` takes them. Raises
+    SettingsError for channels of what is no image, and column kinds of what is no table.
     """
+    is_table = isinstance(features, Table) and shape is None and not channels
+    if kind == "columns" or (kind == "auto" and is_table):
+        if not isinstance(features, Table):
+            raise SettingsError("the encoder columns is for tables and data frames; choose scale, boolean or divide")
+        return fit_columns(features, column_kinds, weights)
+    if column_kinds:
+        raise SettingsError(
+            "column: only the encoder columns, of a table, takes kinds of columns; leave one of them out"
+        )
+    kind = "scale" if kind == "auto" else kind
     shared = shape[0] if shape is not None and kind == "scale" else 0
     encoder = fit_encoder(kind, features, divisor, shared=shared, feature_names=feature_names)
     if not channels:
-        return encoder
+        return encoder, ()
     if shape is None:
         raise SettingsError(
             f"channels: {', '.join(channels)} are made of images, but these data have no image shape; give one "
             "(--image-shape 28x28, or 1x200 for a sequence) or leave --channels out"
         )
-    return ChannelEncoder(encoder, shape, tuple(channels))
+    return ChannelEncoder(encoder, shape, tuple(channels)), ()
 
 
 def encoded_shape(encoder: Encoder, shape: Shape | None) -> Shape | None:
@@ -207,9 +226,11 @@ def choose_vtree(
     train: EncodedSet,
     offset: tuple[int, int] = (0, 0),
     seed: int = 0,
+    blocks: NDArray[np.intp] | None = None,
 ) -> Vtree:
     """The vtree of that kind over all variables, for encoded training examples, where they are images of that shape;
-    mutual information is that given the class, over a sample of many examples.
+    mutual information is that given the class, over a sample of many examples, and keeps the variables of each of the
+    encoder's `blocks` together.
 
     Raises DataError for a grid, or an offset, where the data are no images.
     """
@@ -230,7 +251,7 @@ def choose_vtree(
         n_read = min(n_examples, _EXAMPLES_FOR_INFORMATION)
         rows = np.sort(np.random.default_rng(seed).choice(n_examples, n_read, replace=False))
         weights = None if train.weights is None else train.weights[rows]
-        return vtrees.from_mutual_information(train.values[rows], train.labels[rows], weights)
+        return vtrees.from_mutual_information(train.values[rows], train.labels[rows], weights, blocks=blocks)
     if kind == "random":
         return vtrees.random(n_variables, seed)
     return vtrees.balanced(n_variables) if kind == "balanced" else vtrees.right_linear(n_variables)

@@ -249,7 +249,7 @@ def provenance(prepared: Prepared, learned: dict[str, Any]) -> dict[str, Any]:
             "n_valid": len(splits.valid),
             "n_test": len(splits.test),
             "image_shape": _shape(prepared.image_shape),
-            "feature_names": list(splits.feature_names),
+            "feature_names": list(prepared.encoder.names or splits.feature_names),
         },
         "settings": config.settings(),
         "seed": config.learn.seed,
