@@ -298,6 +298,11 @@ def with_steps(
     (n_leaves, n_sets) of their leaves; equal trees are one, of which the values add up."""
     asked: list[set[tuple[float, bool]]] = [set() for _ in encoder.columns]
 
+    def asks_gap(level: Level, context: int) -> bool:
+        """Whether only a gap is above the cut: that of a number behind the last step, or of a category."""
+        cut = cuts[level.column]
+        return int(level.cut[context]) == (cut.n_bins - 1 if cut.is_category else len(cut.steps))
+
     def step(level: Level, context: int) -> tuple[float, bool]:
         gap_above = bool(level.gap_above[context]) and encoder.columns[level.column].gaps
         return float(cuts[level.column].steps[level.cut[context]]), gap_above
@@ -305,7 +310,8 @@ def with_steps(
     for tree in trees:
         for level in tree.levels:
             if not cuts[level.column].is_category:
-                asked[level.column] |= {step(level, context) for context in np.flatnonzero(level.asks).tolist()}
+                contexts = np.flatnonzero(level.asks).tolist()
+                asked[level.column] |= {step(level, context) for context in contexts if not asks_gap(level, context)}
     steps = [sorted(of_column) for of_column in asked]
     extended = ColumnsEncoder(
         tuple(
@@ -317,11 +323,11 @@ def with_steps(
     def question(level: Level, context: int) -> tuple[int, bool]:
         """The variable, and whether it is true where the answer is yes."""
         column, first = extended.columns[level.column], int(extended.blocks[level.column])
-        cut = int(level.cut[context])
+        if asks_gap(level, context):
+            return first, True
         if not cuts[level.column].is_category:
             return first + column.gaps + column.n_values + steps[level.column].index(step(level, context)), True
-        if cut == cuts[level.column].n_bins - 1:
-            return first, True
+        cut = int(level.cut[context])
         if column.spared:
             return first, cut == 1
         return first + column.gaps + cut, True
