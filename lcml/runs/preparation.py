@@ -51,7 +51,7 @@ computed whenever they are read."""
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """What a training needs. image_shape: of the raw features; train, valid: raw where trees learn; checkpoint: where it
+    """What a training needs. image_shape: of the raw features; train, valid: raw for trees; checkpoint: where learning
     goes on from, or its beginning; started: of the monotonic clock."""
 
     config: TrainConfig
