@@ -24,6 +24,7 @@ from lcml.inputs.channels import ChannelEncoder
 from lcml.inputs.encoders import BooleanEncoder, ScaleEncoder
 from lcml_export import export_model, verification
 from lcml_export.export import content_sha256
+from lcml_export.inputs import Inputs
 from tests.export.models import PROFILES, model_on, run_onnxruntime, wide_circuit
 
 MODEL = model_on(wide_circuit(12), ("cat", "dog", "emu"), encoder=BooleanEncoder(np.arange(12) / 16))
@@ -121,7 +122,7 @@ def test_the_self_check_finds_a_wrong_weight_and_nothing_is_written(
     with pytest.raises(
         OutputError, match=r"not written: the exported graph differs .* in onnxruntime on random inputs"
     ):
-        verification.verify(content, wrong, "float32")
+        verification.verify(content, wrong, Inputs(wrong.encoder, "float32"))
     monkeypatch.setattr(verification, "ROUNDING", -100.0)
     with pytest.raises(OutputError, match="not written"):
         export_model(MODEL, tmp_path / "new.onnx")
