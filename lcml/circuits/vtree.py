@@ -119,6 +119,20 @@ def right_linear(n_variables: int) -> Vtree:
     return _from_order(range(_at_least_one(n_variables)), lambda size: 1)
 
 
+def side_by_side(sizes: Sequence[int]) -> Vtree:
+    """Right-linear trees over so many variables each, one after another, joined as `balanced` joins variables."""
+    stops = np.cumsum(sizes).tolist()
+    builder = _Builder()
+    nodes = [builder.right_linear(range(stop - size, stop)) for size, stop in zip(sizes, stops, strict=True)]
+
+    def joined(blocks: list[int]) -> int:
+        middle = (len(blocks) + 1) // 2
+        return blocks[0] if len(blocks) == 1 else builder.inner(joined(blocks[:middle]), joined(blocks[middle:]))
+
+    joined(nodes)
+    return builder.build()
+
+
 def random(n_variables: int, seed: int) -> Vtree:
     """A random order of the variables, cut at a uniformly random place at every inner node."""
     generator = np.random.default_rng(seed)
@@ -197,10 +211,7 @@ def from_mutual_information(
     builder = _Builder()
     starts = np.arange(values.shape[1] + 1) if blocks is None else np.asarray(blocks)
     spans = [range(first, stop) for first, stop in pairwise(starts.tolist()) if first < stop]
-    nodes = [
-        reduce(lambda right, v: builder.inner(builder.leaf(v), right), span[-2::-1], builder.leaf(span[-1]))
-        for span in spans
-    ]
+    nodes = [builder.right_linear(span) for span in spans]
     first = [span[0] for span in spans]
     information = np.maximum.reduceat(np.maximum.reduceat(information, first, axis=0), first, axis=1)
     while len(nodes) > 1:
@@ -227,6 +238,9 @@ class _Builder:
     def inner(self, left: int, right: int) -> int:
         self._nodes.append((left, right, -1))
         return len(self._nodes) - 1
+
+    def right_linear(self, span: range) -> int:
+        return reduce(lambda right, v: self.inner(self.leaf(v), right), span[-2::-1], self.leaf(span[-1]))
 
     def build(self) -> Vtree:
         left, right, variable = np.array(self._nodes, dtype=np.int32).T

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from lcml.circuits.views import IdentityView, View
+from lcml.circuits.views import IdentityView, SelectedView, View
 from lcml.data.raw import default_names
 from lcml.inputs.channels import image_channels, pixel_names
 from lcml.inputs.encoding import Encoder
@@ -17,6 +17,9 @@ def variable_names(encoder: Encoder, view: View, feature_names: Sequence[str]) -
     """
     if isinstance(view, IdentityView):
         return encoder.variable_names(feature_names)
+    if isinstance(view, SelectedView):
+        names = (*encoder.variable_names(feature_names), "")
+        return tuple(names[i] for i in view.inputs)
     n_channels = view.image_shape[0]
     if encoder.channels:
         channels = image_channels(encoder.channels, n_channels)

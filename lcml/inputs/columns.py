@@ -4,6 +4,7 @@
     ordinal        the same of a category's rank, with a knot at every rank
     category       q_c = 1 where x is category c, else 0; the rare ones share one, as do those never seen; of two
                    categories the second is enough
+    step           q = 1 where x >= t, of a number, date or rank: what trees ask; of two at t one takes a gap as above it
     gap            q = 1 where the value is missing; its column's other variables are then 0
 
 All q before the interval that holds x are 1, all behind it 0. So "above knots 1..j and not above j+1..m" has the
@@ -13,7 +14,7 @@ columns' variables a bilinear patch.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Self, TypeAlias, get_args
 
 import numpy as np
@@ -36,7 +37,8 @@ _TEXT = np.dtypes.StringDType()
 @dataclass(frozen=True, eq=False)
 class Column:
     """What one column becomes. knots: of all kinds but category; categories: of an ordinal by rank, of a category the
-    most frequent first; gaps: whether it may be missing; shared: whether rare categories have a variable."""
+    most frequent first; gaps: whether it may be missing; shared: whether rare categories have a variable; steps: where
+    trees ask whether a value is as large; gap_above: for every step, whether a gap counts as above it."""
 
     name: str
     kind: ColumnKind
@@ -44,6 +46,8 @@ class Column:
     categories: tuple[str, ...] = ()
     gaps: bool = False
     shared: bool = False
+    steps: FloatArray = field(default_factory=lambda: np.zeros(0))
+    gap_above: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, bool))
 
     @property
     def is_text(self) -> bool:
@@ -57,12 +61,12 @@ class Column:
 
     @property
     def n_values(self) -> int:
-        """Variables beside that of a gap."""
+        """Variables of the additive part beside that of a gap."""
         return len(self.categories) + self.shared - self.spared if self.kind == "category" else len(self.knots) - 1
 
     @property
     def n_outputs(self) -> int:
-        return self.gaps + self.n_values
+        return self.gaps + self.n_values + len(self.steps)
 
     def variable_names(self) -> Iterator[str]:
         """What each variable says; a number's at the middle of its interval."""
@@ -73,6 +77,8 @@ class Column:
             yield from (f"{self.name} is {category}" for category in shown)
         else:
             yield from (f"{self.name} >= {self.shown(edge)}" for edge in self.edges)
+        for step, above in zip(self.steps, self.gap_above, strict=True):
+            yield f"{self.name} >= {self.shown(step)}" + " or missing" * bool(above and self.gaps)
 
     @property
     def edges(self) -> FloatArray:
@@ -119,7 +125,9 @@ class Column:
                 f"row {np.flatnonzero(gap)[0]}, column {self.name!r} is missing or unknown, but it never was in "
                 "training; fill it in, or train with examples where it is missing (rows count from 0)"
             )
-        own = out[:, int(self.gaps) :]
+        first_step = self.gaps + self.n_values
+        out[:, first_step:] = np.where(gap[:, None], self.gap_above, codes[:, None] >= self.steps)
+        own = out[:, int(self.gaps) : first_step]
         if self.kind == "category":
             first = self.spared
             last = len(self.categories) - (not self.shared)  # those beyond have no variable
@@ -216,6 +224,9 @@ class ColumnsEncoder(Encoder):
             "shared": np.array([c.shared for c in columns], np.int32),
             "knots": np.concatenate([np.zeros(0), *(c.knots for c in columns)]),
             "n_knots": np.array([len(c.knots) for c in columns], np.int32),
+            "steps": np.concatenate([np.zeros(0), *(c.steps for c in columns)]),
+            "gap_above": np.concatenate([np.zeros(0, np.int32), *(c.gap_above.astype(np.int32) for c in columns)]),
+            "n_steps": np.array([len(c.steps) for c in columns], np.int32),
             "categories": np.array([text for c in columns for text in c.categories], _TEXT),
             "n_categories": np.array([len(c.categories) for c in columns], np.int32),
         }
@@ -225,9 +236,11 @@ class ColumnsEncoder(Encoder):
         try:
             knots = np.split(np.asarray(state["knots"], np.float64), np.cumsum(state["n_knots"]))
             texts = np.split(np.asarray(state["categories"]), np.cumsum(state["n_categories"]))
+            steps = np.split(np.asarray(state["steps"], np.float64), np.cumsum(state["n_steps"]))
+            above = np.split(np.asarray(state["gap_above"]) != 0, np.cumsum(state["n_steps"]))
             several = (state[name].tolist() for name in ("names", "kinds", "gaps", "shared"))
             columns = [
-                Column(name, kind, knots[j], tuple(texts[j].tolist()), bool(gaps), bool(shared))
+                Column(name, kind, knots[j], tuple(texts[j].tolist()), bool(gaps), bool(shared), steps[j], above[j])
                 for j, (name, kind, gaps, shared) in enumerate(zip(*several, strict=True))
             ]
         except (KeyError, ValueError, TypeError, AttributeError) as error:
@@ -263,7 +276,8 @@ def _read(column: Column, text: str) -> float:
 
 def _check(column: Column) -> None:
     knots = column.knots
-    right = column.kind in get_args(ColumnKind) and np.isfinite(knots).all() and (np.diff(knots) > 0).all()
+    finite = bool(np.isfinite([*knots, *column.steps]).all()) and len(column.steps) == len(column.gap_above)
+    right = column.kind in get_args(ColumnKind) and finite and (np.diff(knots) > 0).all()
     if (
         not right
         or (column.kind == "category") != (not len(knots))
