@@ -1,14 +1,15 @@
 """A table as ONNX nodes: one input per column to the codes of `lcml.inputs.columns`, and codes to probabilities."""
 
 from collections.abc import Sequence
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from lcml.inputs.columns import Column, ColumnsEncoder
 from lcml_export.graph import ML_DOMAIN, Graph, onnx_type
 
-_NO_CATEGORY = -1
+_NO_CATEGORY = -1.0
 """What stands for a gap among the places of categories."""
 
 
@@ -51,59 +52,75 @@ def _place(graph: Graph, column: Column) -> str:
     return graph.op("Where", is_gap, graph.constant(np.nan, np.float32), place)
 
 
+class _Variable(NamedTuple):
+    """A variable `output` of a column; low: its category's place, its step, or its lower knot, high: the upper one."""
+
+    output: int
+    column: int
+    low: float = 0.0
+    high: float = 0.0
+
+
 def encode_columns(graph: Graph, encoder: ColumnsEncoder, features: str, input_type: str) -> str:
     """Probabilities float32 (n_examples, n_outputs) of codes (n_examples, n_columns), as `Column.encode` computes them;
     all are NaN where a gap is in a column that had none in training."""
-    columns = encoder.columns
-    numbers, categories, gaps = _variables(encoder)
-    knots = np.concatenate([np.zeros(0), *(column.knots for column in columns)])
-    kind: Any = (
-        np.float32 if input_type == "float32" and np.array_equal(knots, knots.astype(np.float32)) else np.float64
-    )
+    columns, by_form = encoder.columns, _variables(encoder)
+    bounds = np.array([bound for own in by_form.values() for variable in own for bound in variable[2:]])
+    with np.errstate(over="ignore"):
+        single = input_type == "float32" and np.array_equal(bounds, bounds.astype(np.float32))
+    kind: Any = np.float32 if single else np.float64
     if input_type != kind.__name__:
         features = graph.op("Cast", features, to=onnx_type(kind))
-    missing, refused = "", np.array([not column.gaps and column.kind != "category" for column in columns])
-    if gaps or refused.any():
-        missing = graph.op("IsNaN", features)
-        filled = [column.knots[0] if len(column.knots) else _NO_CATEGORY for column in columns]
-        features = graph.op("Where", missing, graph.constant(filled, kind), features)
-    blocks = []
-    if gaps:
-        blocks.append(graph.columns(graph.op("Cast", missing, to=onnx_type(np.float32)), [j for _, j in gaps]))
-    if numbers:
-        index, low, high = ([variable[i] for variable in numbers] for i in (1, 2, 3))
-        above = graph.op("Sub", graph.columns(features, index), graph.constant(low, kind))
-        shares = graph.op("Div", above, graph.constant(np.subtract(high, low), kind))
-        clipped = graph.op("Clip", shares, graph.constant(0, kind), graph.constant(1, kind))
-        blocks.append(clipped if kind is np.float32 else graph.op("Cast", clipped, to=onnx_type(np.float32)))
-    if categories:
-        own, places = ([variable[i] for variable in categories] for i in (1, 2))
-        equal = graph.op("Equal", graph.columns(features, own), graph.constant(places, kind))
-        blocks.append(graph.op("Cast", equal, to=onnx_type(np.float32)))
-    order = np.argsort([variable[0] for variable in (*gaps, *numbers, *categories)])
+    is_gap = graph.op("IsNaN", features)
+    instead = [column.knots[0] if len(column.knots) else _NO_CATEGORY for column in columns]
+    filled = graph.op("Where", is_gap, graph.constant(instead, kind), features)
+    blocks, order = [], []
+    for form, own in by_form.items():
+        _, index, low, high = zip(*own, strict=True)
+        order += [variable.output for variable in own]
+        if form == "gap":
+            values = graph.columns(graph.op("Cast", is_gap, to=onnx_type(np.float32)), index)
+        elif form == "between":
+            above = graph.op("Sub", graph.columns(filled, index), graph.constant(low, kind))
+            shares = graph.op("Div", above, graph.constant(np.subtract(high, low), kind))
+            values = graph.op("Clip", shares, graph.constant(0, kind), graph.constant(1, kind))
+        elif form == "category":
+            values = graph.op("Equal", graph.columns(filled, index), graph.constant(low, kind))
+        else:  # Less is false of NaN; Not and Less, as for thresholds
+            x, gap_below = graph.columns(features, index), form == "step"
+            before = np.nextafter(np.array(low, kind), kind(-np.inf))
+            values = (
+                graph.op("Less", graph.constant(before), x)
+                if gap_below
+                else graph.op("Not", graph.op("Less", x, graph.constant(low, kind)))
+            )
+        is_float32 = form == "gap" or (form == "between" and single)
+        blocks.append(values if is_float32 else graph.op("Cast", values, to=onnx_type(np.float32)))
     encoded = graph.concat(blocks, axis=1)
     if np.any(np.diff(order) < 0):
-        encoded = graph.columns(encoded, order)
+        encoded = graph.columns(encoded, np.argsort(order))
+    refused = np.array([not column.gaps and column.kind != "category" for column in columns])
     if not refused.any():
         return encoded
-    nothing = graph.constant(np.where(refused, np.nan, 0), np.float32)
-    wrong = graph.op("Where", missing, nothing, graph.constant(0, np.float32))
-    any_wrong = graph.op("MatMul", wrong, graph.constant(np.ones((len(columns), 1)), np.float32))
-    return graph.op("Add", encoded, any_wrong)
+    nothing, zero = graph.constant(np.where(refused, np.nan, 0), np.float32), graph.constant(0, np.float32)
+    by_column = graph.op("Where", is_gap, nothing, zero)
+    return graph.op(
+        "Add", encoded, graph.op("MatMul", by_column, graph.constant(np.ones((len(columns), 1)), np.float32))
+    )
 
 
-def _variables(
-    encoder: ColumnsEncoder,
-) -> tuple[list[tuple[int, int, float, float]], list[tuple[int, int, int]], list[tuple[int, int]]]:
-    """(variable, column, ...) of those between two knots, with the knots; of a category, with its place; of a gap."""
-    numbers, categories, gaps = [], [], []
+def _variables(encoder: ColumnsEncoder) -> dict[str, list[_Variable]]:
+    """By form, where there are any: of a gap, between knots, of a category, of a step that has a gap below or above."""
+    found: dict[str, list[_Variable]] = {"gap": [], "between": [], "category": [], "step": [], "step or gap": []}
     for j, (column, first) in enumerate(zip(encoder.columns, encoder.blocks.tolist(), strict=False)):
         if column.gaps:
-            gaps.append((first, j))
-        own = range(first + column.gaps, first + column.n_outputs)
+            found["gap"].append(_Variable(first, j))
+        values = range(first + column.gaps, first + column.gaps + column.n_values)
         if column.kind == "category":
-            categories += [(variable, j, place) for place, variable in enumerate(own, column.spared)]
+            found["category"] += [_Variable(v, j, place) for place, v in enumerate(values, column.spared)]
         else:
             knots = column.knots.tolist()
-            numbers += [(v, j, low, high) for v, low, high in zip(own, knots[:-1], knots[1:], strict=True)]
-    return numbers, categories, gaps
+            found["between"] += [_Variable(v, j, *ends) for v, ends in zip(values, pairwise(knots), strict=True)]
+        for v, (step, above) in enumerate(zip(column.steps.tolist(), column.gap_above, strict=True), values.stop):
+            found["step or gap" if above else "step"].append(_Variable(v, j, step))
+    return {form: own for form, own in found.items() if own}

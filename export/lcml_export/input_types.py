@@ -67,14 +67,21 @@ def _rounding(low: FloatArray, high: FloatArray) -> FloatArray:
 
 def _of_boolean(encoder: BooleanEncoder) -> FloatArray:
     """Fitted to examples that float32 can hold, a threshold is a float32, as `BooleanEncoder.fit` rounds it."""
+    return _of_thresholds(encoder.threshold)
+
+
+def _of_thresholds(threshold: FloatArray) -> FloatArray:
     with np.errstate(over="ignore"):
-        return np.where(encoder.threshold == encoder.threshold.astype(np.float32), 0.0, 1.0)
+        return np.where(threshold == threshold.astype(np.float32), 0.0, 1.0)
 
 
 def _of_columns(encoder: ColumnsEncoder) -> FloatArray:
-    """As `_of_scale`, in the narrowest interval between two knots; a text has none."""
-    knots = [np.zeros(0) if column.is_text else column.knots for column in encoder.columns]
-    return np.array([_rounding(own[:-1], own[1:]).max(initial=0) for own in knots])
+    """As `_of_scale` between two knots, as `_of_boolean` at a step; none of a text's places, which are small."""
+    errors = [
+        max(_rounding(c.knots[:-1], c.knots[1:]).max(initial=0), _of_thresholds(c.steps).max(initial=0))
+        for c in encoder.columns
+    ]
+    return np.where([column.is_text for column in encoder.columns], 0.0, errors)
 
 
 _ERRORS: Mapping[str, Callable[[Any], FloatArray]] = {

@@ -132,7 +132,7 @@ def _tables(encoder: ColumnsEncoder, input_type: str, generator: np.random.Gener
             stop = len(column.categories) + (column.kind == "category" or column.gaps)
             close[:, j] = generator.integers(0, stop, n_rows)
         else:
-            knots = generator.choice(column.knots, n_rows).astype(input_type)
+            knots = generator.choice([*column.knots, *column.steps], n_rows).astype(input_type)
             close[:, j] = np.nextafter(knots, generator.choice(np.array([-np.inf, 0, np.inf], knots.dtype), n_rows))
         close[generator.random(n_rows) < _GAPS * column.gaps, j] = np.nan
     sparse = np.where(generator.random((n_rows, n)) < _ZEROS, 0.0, generator.random((n_rows, n)))

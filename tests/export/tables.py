@@ -1,9 +1,10 @@
 """A model of a table of four columns, and rows of it whose probabilities are worked out by hand.
 
-age     number, may be missing, knots 0, 10, 30     missing; age/10 cut off at 0 and 1; (age - 10)/20 so too
-income  number, knots 0, 4                          income/4 cut off
-city    Rome, Oslo, others share a variable         Rome; Oslo; other
-size    s < m < l, may be missing                   missing; at least m; at least l
+age     number, may be missing, knots 0, 10, 30      missing; age/10 cut off at 0 and 1; (age - 10)/20 so too;
+        steps 5 and 20, at 20 a gap counts as above  at least 5; at least 20 or missing
+income  number, knots 0, 4, step 2                   income/4 cut off; at least 2
+city    Rome, Oslo, others share a variable          Rome; Oslo; other
+size    s < m < l, may be missing                    missing; at least m; at least l
 """
 
 from dataclasses import replace
@@ -22,8 +23,8 @@ from tests.export.models import model_on
 from tests.worlds import grown
 
 COLUMNS = (
-    Column("age", "number", np.array([0.0, 10.0, 30.0]), gaps=True),
-    Column("income", "number", np.array([0.0, 4.0])),
+    Column("age", "number", np.array([0.0, 10, 30]), (), True, False, np.array([5.0, 20]), np.array([False, True])),
+    Column("income", "number", np.array([0.0, 4]), steps=np.array([2.0]), gap_above=np.array([False])),
     Column("city", "category", np.zeros(0), ("Rome", "Oslo"), shared=True),
     Column("size", "ordinal", np.arange(3.0), ("s", "m", "l"), gaps=True),
 )
@@ -35,11 +36,11 @@ ROWS: dict[str, list[Any]] = {
 }
 PROBABILITIES = np.array(
     [
-        [0, 0.5, 0, 0.25, 1, 0, 0, 0, 1, 0],
-        [1, 0, 0, 0, 0, 1, 0, 1, 0, 0],
-        [0, 1, 0.5, 1, 0, 0, 1, 0, 1, 1],
-        [0, 0, 0, 0.5, 0, 0, 1, 1, 0, 0],
-        [0, 1, 1, 1, 1, 0, 0, 0, 0, 0],
+        [0, 0.5, 0, 1, 0, 0.25, 0, 1, 0, 0, 0, 1, 0],
+        [1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 1, 0, 0],
+        [0, 1, 0.5, 1, 1, 1, 1, 0, 0, 1, 0, 1, 1],
+        [0, 0, 0, 0, 0, 0.5, 1, 0, 0, 1, 1, 0, 0],
+        [0, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0],
     ]
 )
 

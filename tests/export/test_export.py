@@ -26,6 +26,7 @@ from lcml_export import export_model, verification
 from lcml_export.export import content_sha256
 from lcml_export.inputs import Inputs
 from tests.export.models import PROFILES, model_on, run_onnxruntime, wide_circuit
+from tests.export.tables import run_graph, tensors
 
 MODEL = model_on(wide_circuit(12), ("cat", "dog", "emu"), encoder=BooleanEncoder(np.arange(12) / 16))
 
@@ -157,8 +158,8 @@ def test_a_fitted_estimator_is_exported_with_the_names_of_its_columns(tmp_path: 
     frame = pandas.DataFrame(np.random.default_rng(0).random((60, 3)), columns=["a", "b", "c"])
     labels = np.where(frame["a"] > 0.5, "high", "low")
     estimator = LogisticCircuitClassifier(rounds=1, backend="numpy").fit(frame, labels)
-    export_model(estimator, tmp_path / "model.onnx")
-    found = run_onnxruntime(tmp_path / "model.onnx", frame.to_numpy())["label"]
+    export_model(estimator, tmp_path / "model.onnx", input_dtype="float64")
+    found = run_graph(tmp_path / "model.onnx", tensors(frame.to_dict("list"), "float64"))["label"]
     assert found.tolist() == estimator.predict(frame).tolist()
     metadata = {entry.key: entry.value for entry in onnx.load(tmp_path / "model.onnx").metadata_props}
     assert metadata["lcml.feature_names"] == '["a", "b", "c"]'
