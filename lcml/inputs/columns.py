@@ -50,6 +50,11 @@ class Column:
     gap_above: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, bool))
 
     @property
+    def is_text(self) -> bool:
+        """Whether its values are texts, not numbers or dates."""
+        return self.kind in ("category", "ordinal")
+
+    @property
     def spared(self) -> int:
         """Categories without a variable: the first of two."""
         return int(self.kind == "category" and len(self.categories) == 2 and not self.gaps and not self.shared)
@@ -92,7 +97,7 @@ class Column:
         """(n,) the values of a raw column as this one numbers them: numbers, days, ranks or places among `categories`
         (their number, where it is none of them), NaN for a gap. Raises DataError with the row of what cannot be one."""
         numbers = values.astype(np.float64)
-        if self.kind in ("category", "ordinal"):
+        if self.is_text:
             texts, place = texts_of(raw, numbers)
             known = {category: i for i, category in enumerate(self.categories)}
             table = np.array([known.get(text, len(known)) for text in texts] + [np.nan])
@@ -136,7 +141,7 @@ class Column:
 
     def at(self, shares: FloatArray) -> FloatArray:
         """Codes at these shares (n,) of the column's range; below it a gap where there may be one."""
-        if self.kind in ("category", "ordinal"):
+        if self.is_text:
             codes = np.clip(np.floor(shares * len(self.categories)), 0, len(self.categories) - (self.kind == "ordinal"))
         else:
             codes = self.knots[0] + shares * (self.knots[-1] - self.knots[0])
@@ -200,8 +205,8 @@ class ColumnsEncoder(Encoder):
     def _table(self, x: Any) -> Table:
         if isinstance(x, Table):
             return x
-        if any(column.categories for column in self.columns):
-            culprit = next(column.name for column in self.columns if column.categories)
+        if texts := [column.name for column in self.columns if column.is_text]:
+            culprit = texts[0]
             raise DataError(f"the column {culprit!r} holds categories; give a table or data frame, not a matrix")
         matrix = check_features(x, self.n_features, self.names, gaps=True)
         return Table(tuple(RawColumn(name) for name in self.names), matrix)
@@ -210,15 +215,18 @@ class ColumnsEncoder(Encoder):
         return tuple(name for column in self.columns for name in column.variable_names())
 
     def inputs_at(self, shares: FloatArray) -> Table:
-        values = np.stack([column.at(shares[:, j]) for j, column in enumerate(self.columns)], axis=1)
+        return self.examples(np.stack([column.at(shares[:, j]) for j, column in enumerate(self.columns)], axis=1))
+
+    def examples(self, codes: FloatArray) -> Table:
+        """Raw examples with these codes (n, n_features), as `Column.codes` reads them back."""
         unknown = "(unknown)"  # a text that no category is spelled as
         raw = [
             RawColumn(c.name, "text", (*c.categories, unknown))
-            if c.categories
+            if c.is_text
             else RawColumn(c.name, "date" if c.kind == "date" else "number")
             for c in self.columns
         ]
-        return Table(tuple(raw), values)
+        return Table(tuple(raw), codes)
 
     def state(self) -> State:
         """names, kinds, categories (text), gaps, shared (0 or 1), knots, and how many knots and categories each column
