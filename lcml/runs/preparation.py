@@ -30,7 +30,7 @@ from lcml.inputs.rows import Matrix
 from lcml.inputs.table import Table
 from lcml.learning.settings import LearnSettings
 from lcml.learning.state import EncodedSet
-from lcml.learning.table_learner import MOST_FOR_FOLDS
+from lcml.learning.table_learner import chosen_by_folds
 from lcml.runs.checkpoint import Checkpoint
 from lcml.runs.config import TrainConfig, VtreeKind
 from lcml.runs.specs import Shape, ViewSpec, full_shape
@@ -105,7 +105,7 @@ def prepare(config: TrainConfig, resumed: Checkpoint | None = None, checkpoint_p
     features, names = splits.train.features, splits.feature_names
     of_table = takes_columns(config.encoder, features, shape, config.channels)
     with_trees = of_table and config.learn.structure != "splits"
-    if with_trees and len(splits.train) + len(splits.valid) <= MOST_FOR_FOLDS:
+    if with_trees and chosen_by_folds(len(splits.train) + len(splits.valid), len(splits.classes)):
         features = splits.train.joined(splits.valid).features
     kinds = config.column_kinds
     encoder, left_out = make_encoder(config.encoder, features, config.divisor, shape, config.channels, names, kinds)

@@ -30,7 +30,9 @@ def encoder() -> ColumnsEncoder:
 
 def labels() -> np.ndarray:
     values = np.nan_to_num(table().values[:])
-    return (np.sin(3 * values[:, 0]) + values[:, 1] + np.random.default_rng(1).normal(size=N) > 1).astype(np.int64)
+    return np.asarray(np.sin(3 * values[:, 0]) + values[:, 1] + np.random.default_rng(1).normal(size=N) > 1).astype(
+        np.int64
+    )
 
 
 @pytest.mark.parametrize("l2", [0.3, 30.0])

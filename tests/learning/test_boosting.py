@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from lcml.backend import get_backend
 from lcml.inputs.columns import Column
-from lcml.learning.boosting import LEAF_L2, LEAST_BRANCH, Booster, ColumnBins, cut_column, leaves
+from lcml.learning.boosting import LEAST_BRANCH, PRIOR_ROWS, Booster, ColumnBins, cut_column, leaves
 
 N = 120
 
@@ -43,8 +43,14 @@ def answers(column: int, question: tuple[int, bool]) -> NDArray[np.bool_]:
     cut, gap_above = question
     of_column = bins()[column]
     if columns()[column].is_category:
-        return of_column == cut
-    return np.where(of_column == 4, gap_above, of_column > cut)
+        return np.asarray(of_column == cut)
+    return np.asarray(np.where(of_column == 4, gap_above, of_column > cut))
+
+
+def leaf_l2(given: Booster) -> float:
+    """That of PRIOR_ROWS average examples."""
+    _, curvature = given.residuals(given.logits)
+    return PRIOR_ROWS * float((curvature * given.weights[:, None]).sum() / given.weights.sum() / curvature.shape[1])
 
 
 def best_gain(rows: NDArray[np.bool_], column: int, given: Booster) -> float:
@@ -52,8 +58,10 @@ def best_gain(rows: NDArray[np.bool_], column: int, given: Booster) -> float:
     residual, curvature = given.residuals(given.logits)
     r, h = residual * given.weights[:, None], curvature * given.weights[:, None]
 
+    l2 = leaf_l2(given)
+
     def score(which: NDArray[np.bool_]) -> float:
-        return float((r[which].sum(axis=0) ** 2 / (h[which].sum(axis=0) + LEAF_L2)).sum())
+        return float((r[which].sum(axis=0) ** 2 / (h[which].sum(axis=0) + l2)).sum())
 
     gains = [0.0]
     for question in itertools.product(range(4), (False, True)):
@@ -81,7 +89,7 @@ def test_every_level_asks_what_gains_most(backend: str, n_sets: int) -> None:
     residual, curvature = given.residuals(given.logits)
     for leaf, rows in enumerate(contexts):
         w = given.weights[rows][:, None]
-        expected = -0.1 * (residual[rows] * w).sum(axis=0) / ((curvature[rows] * w).sum(axis=0) + LEAF_L2)
+        expected = -0.1 * (residual[rows] * w).sum(axis=0) / ((curvature[rows] * w).sum(axis=0) + leaf_l2(given))
         np.testing.assert_allclose(tree.values[leaf], expected, atol=1e-12)
         assert (leaves(tree, columns(), bins())[rows] == leaf).all()
         np.testing.assert_allclose(given.logits[rows], np.tile(expected, (int(rows.sum()), 1)), atol=1e-12)
