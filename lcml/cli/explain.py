@@ -56,7 +56,14 @@ def explain(
     truth = labels[row] if labels else None
     chances = {str(name): p for name, p in zip(loaded.classes, found.probabilities, strict=True)}
     if json:
-        values = {"model_path": model, "data": data, "row": row, "true_label": truth, "n_averaged": n_averaged, **asdict(found)}
+        values = {
+            "model_path": model,
+            "data": data,
+            "row": row,
+            "true_label": truth,
+            "n_averaged": n_averaged,
+            **asdict(found),
+        }
         return print_json(values | {"probabilities": chances})
     known = "" if truth is None else f" (it is {truth})"
     typer.echo(f"Row {row} of {data}: {found.label}{known}, with probability {chances[str(found.label)]:.4f}")

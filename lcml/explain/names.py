@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from lcml.circuits.views import IdentityView, View
 from lcml.data.raw import default_names
+from lcml.errors import DataError
 from lcml.inputs.channels import image_channels, pixel_names
 from lcml.inputs.encoding import Encoder, Words, one_by_one
 from lcml.model.model import LogisticCircuit
@@ -28,9 +29,11 @@ def variable_names(encoder: Encoder, view: View, feature_names: Sequence[str]) -
 def part_words(model: LogisticCircuit, part: int, feature_names: Sequence[str] | None = None) -> Words:
     """What the literals of a part's circuit say: of the whole example as the encoder puts it, of a window by pixel.
 
-    Features have by default the names that `shown_names` gives.
+    Features have by default the names that `shown_names` gives. Raises DataError where there are more or fewer names.
     """
     names, view = shown_names(model) if feature_names is None else feature_names, model.parts[part].view
+    if len(names) != model.encoder.n_features:
+        raise DataError(f"names: expected one per feature, {model.encoder.n_features}, found {len(names)}")
     if isinstance(view, IdentityView):
         return model.encoder.words(names)
     return one_by_one(variable_names(model.encoder, view, names))
