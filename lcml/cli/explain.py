@@ -56,15 +56,8 @@ def explain(
     truth = labels[row] if labels else None
     chances = {str(name): p for name, p in zip(loaded.classes, found.probabilities, strict=True)}
     if json:
-        values = {
-            "model_path": model,
-            "data": data,
-            "row": row,
-            "true_label": truth,
-            "n_averaged": n_averaged,
-            **asdict(found),
-        }
-        return print_json(values | {"probabilities": chances})
+        values = {"model_path": model, "data": data, "row": row, "true_label": truth, "n_averaged": n_averaged}
+        return print_json(values | asdict(found) | {"probabilities": chances})
     known = "" if truth is None else f" (it is {truth})"
     typer.echo(f"Row {row} of {data}: {found.label}{known}, with probability {chances[str(found.label)]:.4f}")
     against = f"the average of {n_averaged} examples" if n_averaged else "the bias: nothing to average"
