@@ -4,7 +4,16 @@ from typing import Annotated
 
 import typer
 
-from lcml.cli.common import DataArgument, DataDirOption, JsonOption, ModelArgument, TargetOption, option, print_json
+from lcml.cli.common import (
+    DataArgument,
+    DataDirOption,
+    JsonOption,
+    ModelArgument,
+    TargetOption,
+    open_backend,
+    option,
+    print_json,
+)
 
 _TOP = 10
 
@@ -29,7 +38,6 @@ def explain(
 
     import numpy as np
 
-    from lcml.backend import get_backend
     from lcml.cli.inputs import read_examples
     from lcml.errors import ContradictionError, DataError
     from lcml.explain.contributions import average_features
@@ -49,7 +57,7 @@ def explain(
     n_averaged, average = len(others) if len(others) > 1 else 0, None
     try:
         if n_averaged:
-            average = average_features(loaded, examples.features[others], get_backend("auto"))
+            average = average_features(loaded, examples.features[others], open_backend("auto"))
     except ContradictionError:  # of another example, which has no features
         n_averaged = 0
     found = explain_example(loaded, examples.features[row : row + 1][0], top=top, average=average)
