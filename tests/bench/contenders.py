@@ -12,6 +12,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import lcml
 
 N_JOBS = 2
@@ -51,7 +53,8 @@ def as_it_is(frame: Any) -> Any:
 def categories(frame: Any) -> Any:
     """Numbers as floats, the rest as pandas categories; gaps are NaN in both."""
     numbers = _numbers(frame)
-    return frame.astype({name: "float64" if name in numbers else "category" for name in frame})
+    spelled = frame.astype({name: "float64" if name in numbers else object for name in frame})
+    return spelled.where(spelled.notna(), np.nan).astype({name: "category" for name in frame if name not in numbers})
 
 
 def texts(frame: Any) -> Any:
