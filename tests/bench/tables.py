@@ -177,10 +177,7 @@ def _run(directory: Path, name: str, models: Sequence[str], path: Path) -> None:
     """Measure on one set what the cache lacks; another process may fill the cache beside."""
     table = pd.read_parquet(directory / "tables" / f"{name}.parquet")
     for model in models:
-        version = CONTENDERS[model].version
-        if version is None:
-            print(f"{model}: {CONTENDERS[model].package} is not installed; as cached")
-        elif _cached(path).get(name, {}).get(model, {}).get("version") != version:
+        if _cached(path).get(name, {}).get(model, {}).get("version") != CONTENDERS[model].version:
             entry = measured(CONTENDERS[model], table)
             cache = _cached(path)
             cache.setdefault(name, {})[model] = entry
@@ -197,8 +194,12 @@ def main() -> None:
     parser.add_argument("--write", type=Path, help="Markdown with the markers; default: standard output")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")  # of the peers, about gaps and convergence
+    absent = {name for name in arguments.models if CONTENDERS[name].version is None}
+    if absent:
+        print(f"not installed, shown as cached: {', '.join(sorted(absent))}")
+    models = [name for name in arguments.models if name not in absent]
     for name in arguments.sets:
-        _run(Path(os.environ["LCML_DATA_DIR"]), name, arguments.models, arguments.cache)
+        _run(Path(os.environ["LCML_DATA_DIR"]), name, models, arguments.cache)
         if arguments.write:
             text = between_markers(arguments.write.read_text(), markdown(_cached(arguments.cache)))
             write_atomically(arguments.write, text)
