@@ -29,8 +29,8 @@ LEAST_BRANCH = 5.0
 PRIOR_ROWS = 50.0
 """The l2 of a leaf is the curvature of so many average examples: one number that suits any number of classes."""
 
-_MANY = 1 << 18
-"""Bins times contexts from which on columns are worth several threads."""
+_MANY = 1 << 19
+"""Rows times columns from which on columns are worth several threads."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +136,7 @@ class Booster:
             arguments = self.bins[of], node, statistics, self._n_bins[of], self._is_category[of], self._l2, LEAST_BRANCH
             kernel(*arguments, gain[of], place[of])
 
-        step = 1 if self.bins.size * n_nodes > _MANY else n_columns
+        step = 1 if self.bins.size > _MANY else n_columns
         list(self.backend.map(search, [slice(first, first + step) for first in range(0, n_columns, step)]))
         column = int(gain.sum(axis=1).argmax())
         gap_below, cut = np.divmod(place[column], self._n_bins[column] if step == 1 else self._n_bins.max())
