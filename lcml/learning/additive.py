@@ -27,7 +27,7 @@ from lcml.arrays import FloatArray
 from lcml.inputs.columns import Column, ColumnsEncoder
 from lcml.model.head import Head
 
-MAX_ITERATIONS = 60
+MAX_ITERATIONS = 40
 TOLERANCE = 1e-5
 
 
@@ -133,7 +133,7 @@ class AdditiveFit:
             return (loss + l2 / 2 * float((theta[:-1] ** 2).sum())) / total, (gradient * scale).ravel() / total
 
         first = np.vstack([start.weights, start.bias]) / scale
-        options = {"maxiter": max_iterations, "gtol": tolerance, "ftol": 0.1 * tolerance}
+        options = {"maxiter": max_iterations, "gtol": tolerance, "ftol": tolerance}
         found = minimize(value_and_gradient, first.ravel(), jac=True, method="L-BFGS-B", options=options)
         theta = found.x.reshape(len(scale), -1) * scale
         return Theta(theta[:-1], theta[-1])
