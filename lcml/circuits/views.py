@@ -1,6 +1,7 @@
 """Views: which encoded inputs a circuit's variables read, at which positions, and how flows are pooled over positions.
 
     identity  one position; variable v is input v
+    selected  one position; variable v is a chosen input, which several variables may read
     window    variable (channel, row, column) of a window reads the image at the window's place; the window slides
 
 A feature of a circuit under a view is, per cell, the mean of its flow over the positions of that cell, square-rooted
@@ -58,6 +59,49 @@ class IdentityView:
     def as_dict(self) -> dict[str, Any]:
         """The view as plain JSON; `view_from_dict` is the way back."""
         return {"kind": self.kind, **asdict(self)}
+
+
+@dataclass(frozen=True)
+class SelectedView:
+    """One position at which variable v reads input inputs[v], or nothing (q = 0) where that is n_inputs.
+
+    Raises SettingsError for an input that is not there.
+    """
+
+    n_inputs: int
+    inputs: tuple[int, ...]
+    kind: ClassVar[Literal["selected"]] = "selected"
+    n_positions: ClassVar[int] = 1
+    n_cells: ClassVar[int] = 1
+    root: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        _check_integers("n_inputs", (self.n_inputs,), 1, 1)
+        _check_integers("inputs", self.inputs, None, 0)
+        if max(self.inputs) > self.n_inputs:
+            raise SettingsError(f"view: inputs: expected numbers of at most {self.n_inputs}, found {max(self.inputs)}")
+
+    @property
+    def n_variables(self) -> int:
+        return len(self.inputs)
+
+    @cached_property
+    def index(self) -> IntArray:
+        """(1, n_variables): the input that each variable reads, n_inputs for nothing."""
+        return frozen(np.array(self.inputs)[None, :])
+
+    @cached_property
+    def cell_start(self) -> IntArray:
+        """(2,): the one cell has the one position."""
+        return frozen([0, 1])
+
+    def in_words(self) -> str:
+        """What is read, in a line."""
+        return f"{len({*self.inputs} - {self.n_inputs})} of {self.n_inputs} variables"
+
+    def as_dict(self) -> dict[str, Any]:
+        """The view as plain JSON; `view_from_dict` is the way back."""
+        return {"kind": self.kind, "n_inputs": self.n_inputs, "inputs": list(self.inputs)}
 
 
 @dataclass(frozen=True)
@@ -181,9 +225,9 @@ class WindowView:
         return {"kind": self.kind, **values}
 
 
-View: TypeAlias = IdentityView | WindowView
+View: TypeAlias = IdentityView | SelectedView | WindowView
 
-_KINDS: dict[str, Any] = {"identity": IdentityView, "window": WindowView}
+_KINDS: dict[str, Any] = {view.kind: view for view in (IdentityView, SelectedView, WindowView)}
 
 
 def view_from_dict(content: Any) -> View:
@@ -207,7 +251,7 @@ def window_vtree(view: WindowView, offset: tuple[int, int] = (0, 0)) -> Vtree:
     return vtrees.grid(*view.window, offset, n_channels=len(view.chosen_channels))
 
 
-def windows(view: View, examples: Array, xp: Any) -> Array:
+def windows(view: IdentityView | WindowView, examples: Array, xp: Any) -> Array:
     """What the circuit's variables read: (n_positions, n_examples, n_variables) of examples (n_examples, n_inputs)."""
     if isinstance(view, IdentityView):
         return examples[None, :, :]

@@ -118,6 +118,11 @@ def right_linear(n_variables: int) -> Vtree:
     return _from_order(range(_at_least_one(n_variables)), lambda size: 1)
 
 
+def side_by_side(sizes: Sequence[int]) -> Vtree:
+    """Right-linear trees over so many variables each, one after another, joined as `balanced` joins variables."""
+    return over_blocks(balanced(len(sizes)), np.cumsum([0, *sizes]))
+
+
 def random(n_variables: int, seed: int) -> Vtree:
     """A random order of the variables, cut at a uniformly random place at every inner node."""
     generator = np.random.default_rng(seed)

@@ -100,7 +100,7 @@ def feature_values(model: LogisticCircuit, x: Any) -> FloatArray:
 
 
 def average_features(model: LogisticCircuit, x: Any, backend: Backend | None = None) -> FloatArray:
-    """(n_features,) the mean of every feature over raw examples (n_examples, d), of which all features are held at once.
+    """(n_features,) the mean of every feature over raw examples (n_examples, d), whose features are all held at once.
 
     The features are computed in single precision, by numpy unless `backend` is faster. Raises as
     `LogisticCircuit.logits`.

@@ -1,7 +1,7 @@
 """One column of a table as a model sees it: a number between knots, or one of several categories."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -21,7 +21,8 @@ _FAR = 1e8  # days from 1970 on that a date may be away
 @dataclass(frozen=True, eq=False)
 class Column:
     """What one column becomes. knots: of all kinds but category; categories: of an ordinal by rank, of a category the
-    most frequent first; gaps: whether it may be missing; shared: whether rare categories have a variable."""
+    most frequent first; gaps: whether it may be missing; shared: whether rare categories have a variable; steps: where
+    trees ask whether a value is as large; gap_above: for every step, whether a gap counts as above it."""
 
     name: str
     kind: ColumnKind
@@ -29,6 +30,8 @@ class Column:
     categories: tuple[str, ...] = ()
     gaps: bool = False
     shared: bool = False
+    steps: FloatArray = field(default_factory=lambda: np.zeros(0))
+    gap_above: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, bool))
 
     @property
     def is_text(self) -> bool:
@@ -42,12 +45,12 @@ class Column:
 
     @property
     def n_values(self) -> int:
-        """Variables beside that of a gap."""
+        """Variables of the additive part beside that of a gap."""
         return len(self.categories) + self.shared - self.spared if self.kind == "category" else len(self.knots) - 1
 
     @property
     def n_outputs(self) -> int:
-        return self.gaps + self.n_values
+        return self.gaps + self.n_values + len(self.steps)
 
     @property
     def filled(self) -> float:
@@ -104,6 +107,8 @@ class Column:
         if (
             self.kind not in get_args(ColumnKind)
             or not (right and np.isfinite(knots).all() and np.isfinite(widths).all() and (widths > 0).all())
+            or not (np.isfinite(self.steps).all() and len(self.steps) == len(self.gap_above))
+            or (len(self.steps) and self.kind == "category")
             or len(set(self.categories)) < n
             or (self.shared and self.kind != "category")
         ):

@@ -4,6 +4,7 @@
     ordinal        the same of a category's rank, with a knot at every rank
     category       q_c = 1 where x is category c, else 0; the rare ones share one, as do those never seen; of two
                    categories the second is enough
+    step           q = 1 where x >= t, of a number, date or rank, and of a gap where the step says so: what trees ask
     gap            q = 1 where the value is missing; its column's other variables are then 0
 
 All q before the interval that holds x are 1, all behind it 0. So "above knots 1..j and not above j+1..m" has the
@@ -18,7 +19,7 @@ unknown category for a rare one, where there were none for none of the categorie
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,25 +63,35 @@ class ColumnsEncoder(Encoder):
         """(d + 1,): column i has the variables blocks[i] to blocks[i + 1] - 1."""
         return np.cumsum([0, *(column.n_outputs for column in self.columns)])
 
+    @property
+    def is_additive(self) -> NDArray[np.bool_]:
+        """(n_outputs,) whether a variable is one of the additive part: none of a step."""
+        additive = np.ones(self.n_outputs, bool)
+        additive[self._variables.steps] = False
+        return additive
+
     def encode(self, x: Any) -> NDArray[np.float32]:
         """Probabilities (n, n_outputs), float32, of raw examples; DataError for a column that is not there or of
         another kind."""
         codes = self.codes(x)
         q = np.empty((len(codes), self.n_outputs), np.float32)
-        gaps, steps, low, width, categories, places = self._variables
-        of_variable = np.repeat(np.arange(self.n_features), np.diff(self.blocks))
+        of = self._variables
+        column_of = np.repeat(np.arange(self.n_features), np.diff(self.blocks))
         for rows in chunks(q):
             part = codes[rows]
             missing = np.isnan(part)
-            part = np.where(missing, self._filled, part)
-            q[rows, gaps] = missing[:, of_variable[gaps]]
+            q[rows, of.gaps] = missing[:, column_of[of.gaps]]
+            at, gap = part[:, column_of[of.steps]], missing[:, column_of[of.steps]]
+            q[rows, of.steps] = np.where(gap, of.gap_above, at >= of.step)
+            part = np.where(missing, of.filled, part)
+            q[rows, of.categories] = part[:, column_of[of.categories]] == of.category
             with np.errstate(over="ignore"):  # of infinity where knots are near to each other
-                q[rows, steps] = np.clip((part[:, of_variable[steps]] - low) / width, 0, 1)
-            q[rows, categories] = part[:, of_variable[categories]] == places
+                q[rows, of.between] = np.clip((part[:, column_of[of.between]] - of.knot) / of.width, 0, 1)
         return q
 
     def codes(self, x: Any) -> FloatArray:
-        """(n, d) what `Column.codes` says of every column."""
+        """(n, d) what `Column.codes` says of every column, what stands for a gap where training had none; DataError as
+        `encode`."""
         table = self._table(x)
         place = {name: j for j, name in enumerate(table.names)}
         if missing := [name for name in self.names if name not in place]:
@@ -90,7 +101,8 @@ class ColumnsEncoder(Encoder):
             raw = table.columns[place[column.name]]
             if raw.kind != column.kind:
                 found[:, j] = column.codes(raw, found[:, j])
-        return found
+        filled, gaps = np.array([(column.filled, column.gaps) for column in self.columns]).T
+        return np.where(np.isnan(found) & (gaps == 0), filled, found)
 
     def examples(self, codes: FloatArray) -> Table:
         """Raw examples with these codes (n, n_features), as `Column.codes` reads them back."""
@@ -111,27 +123,24 @@ class ColumnsEncoder(Encoder):
         return Table(tuple(RawColumn(name) for name in self.names), matrix)
 
     @cached_property
-    def _filled(self) -> FloatArray:
-        return np.array([column.filled for column in self.columns])
-
-    @cached_property
-    def _variables(self) -> tuple[NDArray[Any], ...]:
-        """The variables of gaps; those between two knots, with the lower one and the distance; those of categories,
-        with their places."""
-        gaps, steps, low, width, categories, places = [], [], [], [], [], []
-        for column, first, stop in zip(self.columns, self.blocks[:-1].tolist(), self.blocks[1:].tolist(), strict=True):
-            own = range(first + column.gaps, stop)
-            gaps += range(first, first + column.gaps)
-            if column.kind == "category":
-                categories += own
-                places += range(column.spared, column.spared + len(own))
-            else:
-                steps += own
-                low.append(column.knots[:-1])
-                width.append(np.diff(column.knots))
-        index = (np.array(variables, np.intp) for variables in (gaps, steps, categories, places))
-        of_gaps, of_steps, of_categories, of_places = index
-        return of_gaps, of_steps, _joined(low), _joined(width), of_categories, of_places
+    def _variables(self) -> "_Variables":
+        columns, starts = self.columns, self.blocks[:-1].tolist()
+        firsts = [start + column.gaps for start, column in zip(starts, columns, strict=True)]
+        numbers = [(first, column) for first, column in zip(firsts, columns, strict=True) if len(column.knots)]
+        named = [(first, column) for first, column in zip(firsts, columns, strict=True) if column.kind == "category"]
+        stepped = [(first + column.n_values, column) for first, column in numbers]
+        return _Variables(
+            filled=np.array([column.filled for column in columns]),
+            gaps=_runs((start, int(column.gaps)) for start, column in zip(starts, columns, strict=True)),
+            between=_runs((first, column.n_values) for first, column in numbers),
+            knot=_joined([column.knots[:-1] for _, column in numbers]),
+            width=_joined([np.diff(column.knots) for _, column in numbers]),
+            steps=_runs((first, len(column.steps)) for first, column in stepped),
+            step=_joined([column.steps for _, column in stepped]),
+            gap_above=_joined([column.gap_above for _, column in stepped]) > 0,
+            categories=_runs((first, column.n_values) for first, column in named),
+            category=_runs((column.spared, column.n_values) for _, column in named),
+        )
 
     def variable_names(self, feature_names: Sequence[str]) -> tuple[str, ...]:
         words = self.words(feature_names)
@@ -154,8 +163,8 @@ class ColumnsEncoder(Encoder):
         return self.examples(np.stack([column.at(shares[:, j]) for j, column in enumerate(self.columns)], axis=1))
 
     def state(self) -> State:
-        """names, kinds, categories (text), gaps, shared (0 or 1), knots, and how many knots and categories each column
-        has."""
+        """names, kinds, categories (text), gaps, shared, gap_above (0 or 1), knots, steps; how many of knots, steps and
+        categories each column has."""
         columns = self.columns
         return {
             "names": np.array([c.name for c in columns], _TEXT),
@@ -164,6 +173,9 @@ class ColumnsEncoder(Encoder):
             "shared": np.array([c.shared for c in columns], np.int32),
             "knots": _joined([c.knots for c in columns]),
             "n_knots": np.array([len(c.knots) for c in columns], np.int32),
+            "steps": _joined([c.steps for c in columns]),
+            "gap_above": _joined([c.gap_above for c in columns]).astype(np.int32),
+            "n_steps": np.array([len(c.steps) for c in columns], np.int32),
             "categories": np.array([text for c in columns for text in c.categories], _TEXT),
             "n_categories": np.array([len(c.categories) for c in columns], np.int32),
         }
@@ -173,11 +185,17 @@ class ColumnsEncoder(Encoder):
         try:
             knots = _parts(np.asarray(state["knots"], np.float64), state["n_knots"])
             texts = _parts(np.asarray(state["categories"]), state["n_categories"])
+            steps = _parts(np.asarray(state["steps"], np.float64), state["n_steps"])
+            above = _parts(np.asarray(state["gap_above"]) != 0, state["n_steps"])
             several = (state[name].tolist() for name in ("names", "kinds", "gaps", "shared"))
             columns = [
-                Column(str(name), kind, of_knots, tuple(map(str, of_texts.tolist())), bool(gaps), bool(shared))
-                for name, kind, gaps, shared, of_knots, of_texts in zip(*several, knots, texts, strict=True)
+                Column(
+                    str(name), kind, knots[j], tuple(map(str, texts[j])), bool(gaps), bool(shared), steps[j], above[j]
+                )
+                for j, (name, kind, gaps, shared) in enumerate(zip(*several, strict=True))
             ]
+            if not len(columns) == len(knots) == len(texts) == len(steps):
+                raise ValueError(f"{len(columns)} names, but lists for {len(knots)}, {len(texts)} and {len(steps)}")
         except (KeyError, ValueError, TypeError, AttributeError) as error:
             raise FormatError(f"not the columns of a table ({error}); the file is damaged") from error
         for column in columns:
@@ -187,7 +205,30 @@ class ColumnsEncoder(Encoder):
         return cls(tuple(columns))
 
 
-def _joined(arrays: Sequence[FloatArray]) -> FloatArray:
+class _Variables(NamedTuple):
+    """Which variables of an encoder are computed how; what follows a list of them belongs to these, one by one.
+
+    filled: by column, the code encoded where there is a gap.
+    """
+
+    filled: FloatArray
+    gaps: NDArray[np.intp]
+    between: NDArray[np.intp]
+    knot: FloatArray
+    width: FloatArray
+    steps: NDArray[np.intp]
+    step: FloatArray
+    gap_above: NDArray[np.bool_]
+    categories: NDArray[np.intp]
+    category: NDArray[np.intp]
+
+
+def _runs(runs: Iterable[tuple[int, int]]) -> NDArray[np.intp]:
+    """first, first + 1, ... of every (first, length)."""
+    return np.array([number for first, length in runs for number in range(first, first + length)], np.intp)
+
+
+def _joined(arrays: Sequence[NDArray[Any]]) -> FloatArray:
     return np.concatenate([np.zeros(0), *arrays])
 
 

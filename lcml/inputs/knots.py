@@ -23,7 +23,7 @@ RARE, RARE_SHARE = 5, 0.05
 other rare ones."""
 
 MOST_CATEGORIES = 255
-"""So many categories have a variable of their own, the most frequent ones; as many values as boosted trees tell apart."""
+"""So many categories have a variable of their own, the most frequent ones."""
 
 MOSTLY_NUMBERS = 0.9
 """Of a text column of which more than this share are numbers the rest may be mistakes, and that is said."""
@@ -119,8 +119,7 @@ def _ranked(raw: RawColumn, values: FloatArray, order: str) -> tuple[str, ...]:
 
 def _category(raw: RawColumn, values: FloatArray, counts: FloatArray, *, guessed: bool) -> tuple[Column | None, str]:
     texts, place = texts_of(raw, values)
-    weight = np.bincount(place, counts, len(texts) + 1)
-    gaps, weight = bool((place == len(texts)).any()), weight[:-1]
+    gaps, weight = bool((place == len(texts)).any()), np.bincount(place, counts, len(texts) + 1)[:-1].astype(np.float64)
     present = sorted(np.flatnonzero(weight).tolist(), key=lambda i: (-weight[i], texts[i]))
     if len(present) + gaps < 2:
         return None, f"{'has one value' if present else 'is empty'}; it is left out"
@@ -157,16 +156,29 @@ def _is_number(text: str) -> bool:
 
 
 def _knots(values: FloatArray, counts: FloatArray) -> FloatArray:
-    """All values where they are few; else quantiles, and the values that have an interval's share by themselves."""
+    """All values where they are few, else `even_cuts` of them."""
     known = np.isfinite(values)
+    if not known.any():
+        return np.zeros(1)
     distinct, place = np.unique(values[known], return_inverse=True)
-    if len(distinct) <= N_INTERVALS + 1:
-        return distinct if len(distinct) else np.zeros(1)
-    weight = np.bincount(place, counts[known])
-    heavy = weight >= weight.sum() / N_INTERVALS
-    rest, rest_weight = distinct[~heavy], np.cumsum(weight[~heavy])
-    n_cuts = max(1, N_INTERVALS - int(heavy.sum())) + 1
-    if len(rest):
-        at = np.searchsorted(rest_weight, np.linspace(0, rest_weight[-1], n_cuts), side="left")
-        rest = rest[np.minimum(at, len(rest) - 1)]
-    return np.unique(np.concatenate([distinct[heavy], rest, distinct[[0, -1]]]))
+    return even_cuts(distinct, np.bincount(place, counts[known]).astype(np.float64), N_INTERVALS)
+
+
+def even_cuts(values: FloatArray, counts: FloatArray, n_intervals: int) -> FloatArray:
+    """All of the ascending `values` (n,) where they are few; else those that cut their `counts` into intervals as even
+    as can be, where a value counts as one interval's share at most, so that frequent ones leave cuts to the others."""
+    if len(values) <= n_intervals + 1:
+        return values
+    for _ in range(_TIMES_CAPPED):
+        counts = np.minimum(counts, counts.sum() / n_intervals)
+    middle = np.cumsum(counts) - counts / 2
+    middle = (middle - middle[0]) / (middle[-1] - middle[0])
+    wanted = np.linspace(0, 1, n_intervals + 1)
+    behind = np.clip(np.searchsorted(middle, wanted), 1, len(values) - 1)
+    nearer = wanted - middle[behind - 1] <= middle[behind] - wanted
+    chosen: FloatArray = values[np.unique(behind - nearer)]
+    return chosen
+
+
+_TIMES_CAPPED = 3
+"""Capping a frequent value lowers the sum, and so the cap."""

@@ -4,6 +4,7 @@ from collections.abc import Sequence, Set
 
 import numpy as np
 
+from lcml.arrays import FloatArray
 from lcml.inputs.column import Column, shown, shown_text
 
 OTHERS = "another"
@@ -17,22 +18,23 @@ def phrase(column: Column, name: str, true: Set[int], false: Set[int]) -> str:
     """What it says of the column, called `name`, that some of its variables are true and others false.
 
     Variables are numbered within the column. A number is compared with the middle between two knots, where its
-    variable is 1/2, and of knots that are whole numbers, or dates without a time, with the next whole one.
+    variable is 1/2, or with a step, and of knots that are whole numbers, or dates without a time, with the next whole
+    one.
     """
-    first = int(column.gaps)
-    may_miss = column.gaps and 0 not in false
-    values, others = {v - first for v in true if v >= first}, {v - first for v in false if v >= first}
+    first, last = int(column.gaps), column.gaps + column.n_values
+    above = dict(enumerate(column.gap_above.tolist(), start=last))
+    may_miss = column.gaps and 0 not in false and all(above.get(v, v < first) for v in true)
+    may_miss = may_miss and not any(above.get(v, False) for v in false)
     if first and 0 in true:
-        return f"{name} is missing" if not values else _NEVER
+        return f"{name} is missing" if may_miss else _NEVER
+    values, others = {v - first for v in true if v >= first}, {v - first for v in false if v >= first}
     if not values | others:
         return f"{name} is not missing"
     if column.kind == "category":
         return _of_categories(column, name, values, others, may_miss)
-    low, high = max(values, default=-1) + 1, min(others, default=column.n_values)
-    if low > high:
-        return _NEVER
-    told = _of_ranks if column.kind == "ordinal" else _between
-    return told(column, name, low, high) + " (or missing)" * (may_miss and not low)
+    bounds = np.concatenate([(column.knots[:-1] + column.knots[1:]) / 2, column.steps])
+    told = _of_ranks if column.kind == "ordinal" else _of_numbers
+    return told(column, name, bounds, sorted(values), sorted(others)) + " (or missing)" * may_miss
 
 
 def _of_categories(column: Column, name: str, values: Set[int], others: Set[int], may_miss: bool) -> str:
@@ -54,26 +56,28 @@ def _listed(texts: Sequence[str]) -> str:
     return ", ".join(texts[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
-def _of_ranks(column: Column, name: str, low: int, high: int) -> str:
-    """Of the ranks low..high of an ordinal."""
-    least, most = shown_text(column.categories[low]), shown_text(column.categories[high])
-    if low == high:
-        return f"{name} is {least}"
-    if not low:
-        return f"{name} <= {most}"
-    return f"{name} >= {least}" if high == column.n_values else f"{least} <= {name} <= {most}"
+def _of_ranks(column: Column, name: str, bounds: FloatArray, true: Sequence[int], false: Sequence[int]) -> str:
+    least = max(np.ceil(bounds[true]).astype(int), default=0)
+    most = min(np.ceil(bounds[false]).astype(int) - 1, default=len(column.categories) - 1)
+    if least > most:
+        return _NEVER
+    low, high = shown_text(column.categories[least]), shown_text(column.categories[most])
+    if least == most:
+        return f"{name} is {low}"
+    if not least:
+        return f"{name} <= {high}"
+    return f"{name} >= {low}" if most == len(column.categories) - 1 else f"{low} <= {name} <= {high}"
 
 
-def _between(column: Column, name: str, low: int, high: int) -> str:
-    """Of a number that is nearer to knots low..high than to others."""
-    edges = (column.knots[:-1] + column.knots[1:]) / 2
-    if is_whole := np.array_equal(column.knots, np.round(column.knots)):
-        edges = np.ceil(edges)
-    texts = shown(column.kind, edges)
-    if not low:
-        return f"{name} < {texts[high]}"
-    if high == column.n_values:
-        return f"{name} >= {texts[low - 1]}"
-    if is_whole and edges[high] - edges[low - 1] == 1:
-        return f"{name} is {texts[low - 1]}"
-    return f"{texts[low - 1]} <= {name} < {texts[high]}"
+def _of_numbers(column: Column, name: str, bounds: FloatArray, true: Sequence[int], false: Sequence[int]) -> str:
+    is_whole = np.array_equal(column.knots, np.round(column.knots))
+    bounds = np.ceil(bounds) if is_whole else bounds
+    text = dict(zip(np.unique(bounds).tolist(), shown(column.kind, np.unique(bounds)), strict=True))
+    low, high = max(bounds[true].tolist(), default=-np.inf), min(bounds[false].tolist(), default=np.inf)
+    if low >= high:
+        return _NEVER
+    if is_whole and high - low == 1:
+        return f"{name} is {text[low]}"
+    if not true:
+        return f"{name} < {text[high]}"
+    return f"{name} >= {text[low]}" if not false else f"{text[low]} <= {name} < {text[high]}"

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from lcml.backend import Array, Backend
 from lcml.backend.base import Places, Program
 from lcml.circuits.circuit import Circuit
-from lcml.circuits.views import View, windows
+from lcml.circuits.views import SelectedView, View, WindowView, windows
 from lcml.passes.flows import example_flows, weighted_flows
 from lcml.passes.plan import FlowPlan, compile_plan
 from lcml.passes.products import NO_PAIRS, compile_products
@@ -45,7 +45,8 @@ class FeatureMap:
         self._features = wanted, pairs
         self._wanted = backend.asarray(wanted)
         self._pairs = [*map(backend.asarray, (circuit.n_literals + pairs[0], pairs[1]))] if pairs.size else []
-        self._is_whole = view.kind == "identity"
+        self._is_whole = not isinstance(view, WindowView)
+        self._selected = backend.asarray(view.index[0]) if isinstance(view, SelectedView) else None
         self._wants_all = np.array_equal(wanted, np.arange(circuit.n_literals + circuit.n_elements))
 
     def write(self, examples: Array, out: Array, rows: Numbers, *, fixed: bool = False) -> None:
@@ -77,7 +78,7 @@ class FeatureMap:
         plan, n_flows = self._plan, self.circuit.n_literals + self.circuit.n_elements
         of_flows = self.backend.xp.zeros((weights.shape[0], n_flows), dtype=weights.dtype)
         of_flows[:, self._wanted] = weights
-        return lambda examples: weighted_flows(plan, examples, of_flows)
+        return lambda examples: weighted_flows(plan, self._shown(examples), of_flows)
 
     @cached_property
     def _plan(self) -> FlowPlan:
@@ -92,8 +93,9 @@ class FeatureMap:
 
     def _by_passes(self, examples: Array) -> Array:
         xp, view = self.backend.xp, self.view
-        if self._is_whole:
-            return self._of_flows(example_flows(self._plan, examples), examples)
+        if not isinstance(view, WindowView):
+            shown = self._shown(examples)
+            return self._of_flows(example_flows(self._plan, shown), shown)
         shown = windows(view, examples, xp)
         cells = []
         for first, stop in pairwise(view.cell_start.tolist()):
@@ -104,6 +106,13 @@ class FeatureMap:
             cells.append(total / (stop - first))
         pooled = xp.concat(cells, axis=0)
         return xp.sqrt(pooled) if view.root else pooled
+
+    def _shown(self, examples: Array) -> Array:
+        """What variables read of encoded examples, under a view of one position."""
+        if self._selected is None:
+            return examples
+        xp = self.backend.xp
+        return xp.take(xp.concat([examples, xp.zeros_like(examples[:, :1])], axis=1), self._selected, axis=1)
 
     def _of_flows(self, all_flows: Array, read: Array) -> Array:
         """What is wanted, and the pairs' products, of flows (n_flows, n_examples) and what variables read."""

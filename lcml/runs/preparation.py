@@ -132,6 +132,12 @@ def check_shape(shape: Sequence[int] | None, n_features: int, source: str) -> Sh
     return None if shape is None else full_shape(shape)
 
 
+def takes_columns(kind: EncoderKind, features: Matrix, shape: Shape | None, channels: Sequence[str]) -> bool:
+    """Whether the encoder is that of a table's columns."""
+    is_table = isinstance(features, Table) and shape is None and not channels
+    return kind == "columns" or (kind == "auto" and is_table)
+
+
 def make_encoder(
     kind: EncoderKind,
     features: Matrix,
@@ -148,8 +154,7 @@ def make_encoder(
     Pixels of one raw channel share their range. `column_kinds` and `weights` as `fit_columns` takes them. Raises
     SettingsError for channels of what is no image, and column kinds of what is no table.
     """
-    is_table = isinstance(features, Table) and shape is None and not channels
-    if kind == "columns" or (kind == "auto" and is_table):
+    if takes_columns(kind, features, shape, channels):
         if not isinstance(features, Table):
             raise SettingsError("the encoder columns is for tables and data frames; choose scale, boolean or divide")
         return fit_columns(features, column_kinds, weights)
