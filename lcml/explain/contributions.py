@@ -76,9 +76,9 @@ def feature_conditions(model: LogisticCircuit, names: Sequence[str] | None = Non
 
 
 def _place_in_words(model: LogisticCircuit, part: int, cell: int) -> str:
-    """Which cell and part a condition is about; nothing where the model has but one."""
+    """Which cell and part a condition is about; nothing where the model has but one, or the parts are of a table."""
     view = model.parts[part].view
-    of_part = f"part {part}" if len(model.parts) > 1 else ""
+    of_part = f"part {part}" if len(model.parts) > 1 and not model.encoder.names else ""
     if isinstance(view, WindowView) and view.n_cells > 1:
         row, column = divmod(cell, view.grid[1])
         return f" in cell ({row}, {column})" + (of_part and f" of {of_part}")
