@@ -187,15 +187,13 @@ class ColumnsEncoder(Encoder):
             texts = _parts(np.asarray(state["categories"]), state["n_categories"])
             steps = _parts(np.asarray(state["steps"], np.float64), state["n_steps"])
             above = _parts(np.asarray(state["gap_above"]) != 0, state["n_steps"])
-            several = (state[name].tolist() for name in ("names", "kinds", "gaps", "shared"))
+            of_one = (state[name].tolist() for name in ("names", "kinds", "gaps", "shared"))
             columns = [
-                Column(
-                    str(name), kind, knots[j], tuple(map(str, texts[j])), bool(gaps), bool(shared), steps[j], above[j]
+                Column(str(name), kind, own_knots, tuple(map(str, own_texts)), bool(gaps), bool(shared), *own_steps)
+                for name, kind, gaps, shared, own_knots, own_texts, *own_steps in zip(
+                    *of_one, knots, texts, steps, above, strict=True
                 )
-                for j, (name, kind, gaps, shared) in enumerate(zip(*several, strict=True))
             ]
-            if not len(columns) == len(knots) == len(texts) == len(steps):
-                raise ValueError(f"{len(columns)} names, but lists for {len(knots)}, {len(texts)} and {len(steps)}")
         except (KeyError, ValueError, TypeError, AttributeError) as error:
             raise FormatError(f"not the columns of a table ({error}); the file is damaged") from error
         for column in columns:

@@ -99,7 +99,7 @@ def from_frame(frame: Any) -> Table:
     Raises DataError for names that are there twice, and columns that hold neither numbers, truth values, dates, times
     nor text.
     """
-    if not hasattr(frame, "__getitem__"):
+    if hasattr(frame, "__arrow_c_stream__") and (hasattr(frame, "column_names") or not hasattr(frame, "__getitem__")):
         import pyarrow as pa
 
         frame = pa.table(frame)
@@ -142,7 +142,7 @@ def raw_column(name: str, series: Any) -> tuple[RawColumn, NDArray[Any]]:
 def _meant(name: str, distinct: Sequence[Any]) -> RawColumn:
     """What a column of these objects is."""
     kinds = {type(value) for value in distinct}
-    if kinds == {bool}:
+    if kinds and kinds <= {bool, np.bool_}:
         return RawColumn(name, "text", TRUTH)
     if all(issubclass(kind, date) for kind in kinds) and kinds:
         return RawColumn(name, "date")
@@ -184,8 +184,8 @@ def _number(value: Any) -> float:
 TRUTH = ("false", "true")
 """How truth values are spelled."""
 
-_MEASURES = (int, float, Decimal, time, timedelta)
-_WORDS = (str, bytes, bool, int, float, Decimal)
+_MEASURES = (int, float, np.integer, np.floating, Decimal, time, timedelta)
+_WORDS = (str, bytes, bool, np.bool_, int, float, np.integer, np.floating, Decimal)
 
 
 def spelling(value: Any) -> str:
@@ -206,4 +206,5 @@ def days(dates: NDArray[Any]) -> NDArray[np.float64]:
 
 def _is_gap(value: Any) -> bool:
     """None, NaN, what pandas writes for them, and the empty text."""
-    return value is None or value == "" or type(value).__name__ in ("NAType", "NaTType") or (value != value) is True
+    empty = value is None or (isinstance(value, str | bytes) and not value)
+    return empty or type(value).__name__ in ("NAType", "NaTType") or (value != value) is True

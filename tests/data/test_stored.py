@@ -17,7 +17,7 @@ from lcml.errors import DataError, FormatError, OutputError
 from lcml.inputs.rows import Rows
 from lcml.inputs.table import Table
 from lcml.runs.preparation import mixed
-from tests.data.files import write_idx_set
+from tests.data.files import numbers_of, write_idx_set
 
 FEATURES = np.random.default_rng(0).normal(size=(300, 4)).astype(np.float32)
 LABELS = np.arange(300) // 100
@@ -137,7 +137,7 @@ def test_rows_of_a_table_are_counted_from_its_beginning(tmp_path: Path, monkeypa
     numbers, labels = list(range(50)), ["no", "yes"] * 25
     parquet.write_table(pa.table({"a": [*numbers[:33], None, *numbers[34:]], "b": numbers, "label": labels}), path)
     with pytest.raises(DataError, match=r"row 33, column 0 \('a'\) is nan; features must be finite"):
-        load_examples(path).features.numbers()
+        numbers_of(load_examples(path))
     parquet.write_table(pa.table({"a": numbers, "label": [*labels[:41], None, *labels[42:]]}), path)
     with pytest.raises(DataError, match="row 41 of the target 'label' is empty"):
         load_splits(path, memory_budget=0)

@@ -16,22 +16,22 @@ from pyarrow import parquet
 from lcml.data import UNLABELLED, load_examples, load_splits
 from lcml.errors import DataError, FormatError, MissingDependencyError
 from lcml.inputs.encoders import fit_encoder
-from tests.data.files import TABLE, write
+from tests.data.files import TABLE, numbers_of, write
 
 
 def test_csv_is_read_by_column_name(tmp_path: Path) -> None:
     splits = load_splits(write(tmp_path, "\ufeff" + TABLE))
     assert (splits.name, splits.classes, splits.feature_names) == ("table", ("no", "yes"), ("a", "b"))
     for part in (splits.train, splits.valid, splits.test):
-        assert np.all(part.features.numbers()[:, 0] % 2 == part.labels)
-        assert np.all(part.features.numbers() @ [1, -2] == 0)
+        assert np.all(numbers_of(part)[:, 0] % 2 == part.labels)
+        assert np.all(numbers_of(part) @ [1, -2] == 0)
     assert load_splits(write(tmp_path, TABLE.replace("label", "answer")), target="answer").classes == ("no", "yes")
 
 
 def test_a_model_finds_its_columns_in_any_order(tmp_path: Path) -> None:
     path = write(tmp_path, "b,note,a,y\n1,text,2,yes\n3,text,4,no\n")
     examples = load_examples(path, classes=("maybe", "no", "yes"), feature_names=("a", "b"))
-    assert examples.features.numbers().tolist() == [[2, 1], [4, 3]]
+    assert numbers_of(examples).tolist() == [[2, 1], [4, 3]]
     assert examples.labels.tolist() == [2, 1]
     assert load_examples(path, feature_names=("a", "b"), require_labels=False).labels.tolist() == [UNLABELLED] * 2
     with pytest.raises(DataError, match="row 0 has the label 'yes', which was not in training"):
@@ -42,8 +42,8 @@ def test_a_model_finds_its_columns_in_any_order(tmp_path: Path) -> None:
 
 def test_columns_without_names_match_by_position(tmp_path: Path) -> None:
     path = write(tmp_path, "label,1x1,1x2\n0,5,6\n1,7,8\n")
-    assert load_examples(path, feature_names=("pixel_0_0", "pixel_0_1")).features.numbers().tolist() == [[5, 6], [7, 8]]
-    assert load_examples(path, feature_names=("x0", "x1")).features.numbers().tolist() == [[5, 6], [7, 8]]
+    assert numbers_of(load_examples(path, feature_names=("pixel_0_0", "pixel_0_1"))).tolist() == [[5, 6], [7, 8]]
+    assert numbers_of(load_examples(path, feature_names=("x0", "x1"))).tolist() == [[5, 6], [7, 8]]
 
 
 def test_another_width_is_refused(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_parquet_types(tmp_path: Path) -> None:
     parquet.write_table(table, path)
     splits = load_splits(path)
     assert (splits.classes, splits.feature_names) == (("a", "b"), ("size.mm", "old", "price"))
-    assert load_examples(path).features.numbers()[:2].tolist() == [[1.5, 1, 1], [2.5, 0, 2]]
+    assert numbers_of(load_examples(path))[:2].tolist() == [[1.5, 1, 1], [2.5, 0, 2]]
 
 
 def test_constant_and_equal_columns_are_legal(tmp_path: Path) -> None:
@@ -165,19 +165,17 @@ def test_line_breaks_in_quotes_and_long_rows(tmp_path: Path) -> None:
     broken = "a,b,note,label\n" + "".join(f'{i},{i},"{"x" * 90}\n{"y" * 90}",{i % 2}\n' for i in range(12_000))
     path = write(tmp_path, broken, "broken.csv")
     assert path.stat().st_size > 2_000_000
-    assert load_examples(path, feature_names=("a", "b")).features.numbers().tolist() == [[i, i] for i in range(12_000)]
+    assert numbers_of(load_examples(path, feature_names=("a", "b"))).tolist() == [[i, i] for i in range(12_000)]
     rows = [",".join([f"{i}.123456789012345{'0' * 200}"] * 5_000) + f",{i % 2}\n" for i in range(4)]
     wide = write(tmp_path, ",".join(f"c{j}" for j in range(5_000)) + ",y\n" + "".join(rows), "wide.csv")
     assert min(map(len, rows)) > 1_000_000
-    assert load_examples(wide, classes=(0, 1)).features.numbers()[:, -1].tolist() == [
-        i + 0.123456789012345 for i in range(4)
-    ]
+    assert numbers_of(load_examples(wide, classes=(0, 1)))[:, -1].tolist() == [i + 0.123456789012345 for i in range(4)]
 
 
 def test_columns_named_by_numbers(tmp_path: Path) -> None:
     path = write(tmp_path, "0,1,2\n" + "".join(f"{i},{-i},{i % 2}\n" for i in range(10)))
     assert load_splits(path, target="2").feature_names == ("0", "1")
-    assert load_examples(path, feature_names=("1",), target="2").features.numbers()[3].tolist() == [-3]
+    assert numbers_of(load_examples(path, feature_names=("1",), target="2"))[3].tolist() == [-3]
     with pytest.raises(DataError, match=r"starts with numbers .* name the target among them with --target"):
         load_splits(path)
 
@@ -200,7 +198,7 @@ def test_a_frames_index_is_no_feature(tmp_path: Path) -> None:
     assert "column 'visit' numbers the rows" in splits.notes[0]
     assert load_splits(tmp_path / "frame.parquet", target="label").feature_names == ("a",)
     asked = load_examples(tmp_path / "frame.parquet", feature_names=("visit", "a"))  # by a model that was trained on it
-    assert asked.features.numbers()[3].tolist() == [9, 3]
+    assert numbers_of(asked)[3].tolist() == [9, 3]
 
 
 def test_a_directory_of_parquet_parts_is_one_table(tmp_path: Path) -> None:
