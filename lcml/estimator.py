@@ -30,7 +30,7 @@ from lcml.inputs.rows import Matrix, SparseMatrix, all_rows, chunks
 from lcml.inputs.table import Table, from_frame, is_frame
 from lcml.learning.learner import Learner
 from lcml.learning.state import EncodedSet, RoundReport
-from lcml.learning.table_learner import MOST_FOR_FOLDS, TableLearner
+from lcml.learning.table_learner import TableLearner, chosen_by_folds
 from lcml.model.head import predicted_codes
 from lcml.model.model import LogisticCircuit
 from lcml.runs.config import VtreeKind
@@ -193,7 +193,7 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         names = getattr(self, "feature_names_in_", None)
         of_table = takes_columns(chosen.encoder, examples.features, shape, chosen.channels)
         with_trees = of_table and settings.structure != "splits"
-        in_folds = with_trees and len(codes) <= MOST_FOR_FOLDS and eval_examples is None
+        in_folds = with_trees and chosen_by_folds(len(codes), len(self.classes_)) and eval_examples is None
         rest, aside = _set_aside(codes, 0 if in_folds else valid_fraction, settings.seed)
         raw = examples.select(rest)
         of_rest = None if weights is None else weights[rest]

@@ -8,8 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lcml.inputs.channels import CHANNELS, RADIUS, ChannelEncoder
+from lcml.inputs.columns import ColumnsEncoder
 from lcml.inputs.encoders import BooleanEncoder, ScaleEncoder
 from lcml.inputs.encoding import Encoder
+from lcml_export.columns import encode_columns
 from lcml_export.graph import Graph, onnx_type
 from lcml_export.input_types import InputType
 
@@ -78,6 +80,7 @@ _NODES: Mapping[str, Callable[[Graph, Any, str, InputType], str]] = {
     ScaleEncoder.kind: _scaled,
     BooleanEncoder.kind: _boolean,
     ChannelEncoder.kind: _channels,
+    ColumnsEncoder.kind: encode_columns,
 }
 """By the encoder's kind."""
 

@@ -19,13 +19,17 @@ from lcml.formats.model_file import model_parts
 from lcml.model.model import LogisticCircuit
 from lcml_export import explanation, head, packaging, profiles
 from lcml_export.compiled import CompiledModel, compile_model
-from lcml_export.graph import ML_DOMAIN, Graph, onnx_type
-from lcml_export.input_types import AUTO, InputType, chosen_type
+from lcml_export.graph import ML_DOMAIN, Graph
+from lcml_export.input_types import AUTO
+from lcml_export.inputs import Inputs, chosen_inputs, described
 from lcml_export.profiles import Profile, profile_named
 from lcml_export.verification import Check, verify
 
 MIN_OPSET, DEFAULT_OPSET, MAX_OPSET = 16, 18, 22
 """Opsets of ai.onnx an export may ask for; the default is what runtimes of 2023 and later read."""
+
+EQUAL_TEXT_OPSET = 19
+"""The first one whose Equal compares text, which a profile without ai.onnx.ml needs for categories."""
 
 ML_OPSET = 3
 _INT64 = np.iinfo(np.int64)
@@ -43,6 +47,7 @@ class ExportReport:
     path: Path
     profile: str
     opset: int
+    inputs: str
     input_dtype: str
     n_features: int
     n_terms: int
@@ -53,8 +58,9 @@ class ExportReport:
 
     def lines(self) -> list[str]:
         program = f"{self.n_terms} terms, {self.n_products} products in {self.n_layers} layers"
+        of_inputs = f"input {self.input_dtype}" if self.inputs == "matrix" else "an input per column"
         lines = [
-            f"{self.path}: profile {self.profile}, opset {self.opset}, input {self.input_dtype}, {self.n_bytes} bytes",
+            f"{self.path}: profile {self.profile}, opset {self.opset}, {of_inputs}, {self.n_bytes} bytes",
             f"{self.n_features} features -> {program if self.n_layers else 'passes over the circuit'}",
         ]
         for runtime in dict.fromkeys(check.runtime for check in self.checks):
@@ -73,6 +79,7 @@ def export_model(
     path: str | Path,
     *,
     profile: str = "auto",
+    inputs: str | None = None,
     input_dtype: str = AUTO,
     logits: bool = False,
     explain: bool = False,
@@ -88,7 +95,9 @@ def export_model(
     model: or a fitted `lcml.LogisticCircuitClassifier`.
 
     Input `features` (batch, n_features), raw, of type `input_dtype`: float32, uint8 or float64, or by "auto" float32
-    where it keeps what the encoder tells apart, else float64; outputs `label` (batch,) int64 or string,
+    where it keeps what the encoder tells apart, else float64; of a table by default (inputs: columns, else matrix) an
+    input (batch, 1) per column and named as it: float32 or float64 for a number, float64 for a date, in days since
+    1970-01-01, string for a category or ordinal, NaN or "" for a gap. Outputs `label` (batch,) int64 or string,
     `probabilities` (batch, n_classes), with `logits` the logits (batch, n_sets), with `explain` the contributions and a
     sidecar that says what each is. feature_names: for the sidecar and the metadata, by default x0, x1, ...;
     source_sha256: hash of the model's file, by default of its content.
@@ -99,28 +108,31 @@ def export_model(
     if feature_names is None:
         feature_names = getattr(model, "feature_names_in_", None)  # of an estimator that was fitted to a data frame
     model = _circuit_of(model)
+    feature_names = model.encoder.names or feature_names
     chosen = profile_named(profile)
-    opset = _check_options(model, opset, feature_names)
+    _check_options(model, feature_names)
     place = packaging.place_of(path, name, version)
     names = list(default_names(model.encoder.n_features) if feature_names is None else feature_names)
-    input_type = chosen_type(model.encoder, input_dtype, names)
+    taken = chosen_inputs(model.encoder, inputs, input_dtype, names)
+    opset = _chosen_opset(opset, taken.has_text and not chosen.operators.ml)
     compiled = compile_model(model, passes=chosen.passes)
     programs = compiled.programs
-    proto = build(model, compiled, chosen, input_type, logits=logits, explain=explain, opset=opset)
-    helper.set_model_props(proto, _metadata(model, profile, source_sha256, feature_names))
+    proto = build(model, compiled, chosen, taken, logits=logits, explain=explain, opset=opset)
+    helper.set_model_props(proto, _metadata(model, taken, profile, source_sha256, feature_names))
     onnx.checker.check_model(proto, full_check=True)
     content = proto.SerializeToString(deterministic=True)
     report = ExportReport(
         path=place.model,
         profile=profile,
         opset=opset,
-        input_dtype=input_type,
+        inputs=taken.kind,
+        input_dtype=taken.dtype,
         n_features=model.weights.shape[1],
         n_terms=sum(int(np.any(program.weights != 0, axis=0).sum()) for program in programs),
         n_products=sum(program.n_products for program in programs),
         n_layers=sum(len(program.table) + len(program.chain) for program in programs),
         n_bytes=len(content),
-        checks=verify(content, model, input_type) if self_check else (),
+        checks=verify(content, model, taken) if self_check else (),
     )
     sidecar = explanation.sidecar(model, names) if explain else None
     config = packaging.triton_config(proto, place.name, MAX_BATCH_SIZE)
@@ -132,15 +144,16 @@ def build(
     model: LogisticCircuit,
     compiled: CompiledModel,
     profile: Profile,
-    input_type: InputType,
+    taken: Inputs,
     *,
     logits: bool,
     explain: bool,
     opset: int,
 ) -> onnx.ModelProto:
     """The ONNX model, without metadata."""
-    graph = Graph(profile.operators)
-    profiles.logits(graph, model, compiled, profile.layout, input_type)
+    graph = Graph(profile.operators, taken=taken.names)
+    taken.join(graph)
+    profiles.logits(graph, model, compiled, profile.layout, taken.dtype)
     codes = head.label(graph, model, "logits")
     head.probabilities(graph, model, "logits")
     label_type = TensorProto.STRING if isinstance(model.classes[0], str) else TensorProto.INT64
@@ -148,9 +161,9 @@ def build(
     if logits:
         outputs.append(("logits", TensorProto.FLOAT, [len(model.bias)]))
     if explain:
-        explanation.contributions(graph, model, codes, input_type)
+        explanation.contributions(graph, model, codes, taken.dtype)
         outputs.append(("contributions", TensorProto.FLOAT, [model.weights.shape[1] + 1]))
-    inputs = [helper.make_tensor_value_info("features", onnx_type(input_type), ["batch", model.encoder.n_features])]
+    inputs = taken.declared()
     if explain and profile.operators.control_flow:
         inputs.append(helper.make_tensor_value_info(explanation.SWITCH, TensorProto.BOOL, []))
         graph.initializers.append(helper.make_tensor(explanation.SWITCH, TensorProto.BOOL, [], [True]))
@@ -167,9 +180,9 @@ def build(
 
 
 _DOCUMENTATION = """A logistic circuit (Liang & Van den Broeck, AAAI 2019), flattened.
-features: raw examples, the encoder is inside. label: the most probable class. probabilities: by class, in the order of
-the metadata lcml.classes. logits: the weight functions. contributions: what every feature adds to the predicted class's
-logit, the bias last."""
+features, or an input per column: raw examples, the encoder is inside. label: the most probable class. probabilities: by
+class, in the order of the metadata lcml.classes. logits: the weight functions. contributions: what every feature adds
+to the predicted class's logit, the bias last."""
 
 
 def _circuit_of(model: Any) -> LogisticCircuit:
@@ -181,21 +194,26 @@ def _circuit_of(model: Any) -> LogisticCircuit:
     return found
 
 
-def _check_options(model: LogisticCircuit, opset: int | None, feature_names: Sequence[str] | None) -> int:
+def _check_options(model: LogisticCircuit, feature_names: Sequence[str] | None) -> None:
     for label in model.classes:
         if isinstance(label, int) and not _INT64.min <= label <= _INT64.max:
             raise SettingsError(f"class {label}: ONNX has no whole number beyond {_INT64.max}; train on labels of text")
     if feature_names is not None and len(feature_names) != model.encoder.n_features:
         message = f"expected {model.encoder.n_features} feature names, one per feature, found {len(feature_names)}"
         raise SettingsError(message)
-    opset = DEFAULT_OPSET if opset is None else opset
-    if not MIN_OPSET <= opset <= MAX_OPSET:
-        raise SettingsError(f"opset {opset}: expected {MIN_OPSET} to {MAX_OPSET}")
+
+
+def _chosen_opset(asked: int | None, compares_text: bool) -> int:
+    least = EQUAL_TEXT_OPSET if compares_text else MIN_OPSET
+    opset = max(least, DEFAULT_OPSET) if asked is None else asked
+    if not least <= opset <= MAX_OPSET:
+        why = ": this profile compares a table's text by Equal" if compares_text else ""
+        raise SettingsError(f"opset {opset}: expected {least} to {MAX_OPSET}{why}")
     return opset
 
 
 def _metadata(
-    model: LogisticCircuit, profile: str, source_sha256: str | None, feature_names: Sequence[str] | None
+    model: LogisticCircuit, taken: Inputs, profile: str, source_sha256: str | None, feature_names: Sequence[str] | None
 ) -> dict[str, str]:
     metadata = {
         "lcml.version": lcml.__version__,
@@ -208,6 +226,8 @@ def _metadata(
         "lcml.n_parameters": str(model.n_parameters),
         "lcml.source_sha256": source_sha256 or content_sha256(model),
     }
+    if columns := described(taken):
+        metadata["lcml.columns"] = json.dumps(columns)
     return metadata | ({"lcml.feature_names": json.dumps(list(feature_names))} if feature_names is not None else {})
 
 

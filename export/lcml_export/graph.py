@@ -19,8 +19,8 @@ IndexArray = NDArray[np.int64]
 class Operators:
     """What a graph may use beyond the plain operators of ai.onnx.
 
-    control_flow: Scan, for tiles of examples, and If; ml: ArrayFeatureExtractor of ai.onnx.ml, on a few examples many
-    times faster than Gather; scatter: ScatterElements that adds, for the sums over the elements of a gate.
+    control_flow: Scan, for tiles of examples, and If; ml: of ai.onnx.ml ArrayFeatureExtractor, on a few examples many
+    times faster than Gather, and LabelEncoder; scatter: ScatterElements that adds, for the sums over a gate's elements.
     """
 
     control_flow: bool = True
@@ -35,8 +35,15 @@ class Graph:
     call, one by one, which costs more than a small graph takes to run.
     """
 
-    def __init__(self, operators: Operators, owner: "Graph | None" = None, prefix: str = "") -> None:
+    def __init__(
+        self,
+        operators: Operators,
+        owner: "Graph | None" = None,
+        prefix: str = "",
+        taken: frozenset[str] = frozenset(),
+    ) -> None:
         self.operators = operators
+        self._taken = taken  # names that are not to be made up
         self.nodes: list[onnx.NodeProto] = []
         self.initializers: list[onnx.TensorProto] = []
         self._owner = owner or self
@@ -57,6 +64,12 @@ class Graph:
         """The entries `index`, known now, of `source` along `axis`."""
         return self.op("Gather", source, self.constant(index, np.int64), axis=axis)
 
+    def columns(self, source: str, index: Any) -> str:
+        """The columns `index`, known now, of `source` (n, columns), numbers or text."""
+        if not self.operators.ml:
+            return self.take(source, index, axis=1)
+        return self.op("ArrayFeatureExtractor", source, self.constant(index, np.int64), domain=ML_DOMAIN)
+
     def concat(self, parts: Sequence[str], axis: int = 0) -> str:
         """`parts` joined along `axis`; without a node where there is one."""
         return self.op("Concat", *parts, axis=axis) if len(parts) > 1 else parts[0]
@@ -74,11 +87,13 @@ class Graph:
 
     def body(self, prefix: str) -> "Graph":
         """A graph for the body of a control flow operator."""
-        return Graph(self.operators, self._owner, f"{self._prefix}{prefix}_")
+        return Graph(self.operators, self._owner, f"{self._prefix}{prefix}_", self._taken)
 
     def fresh(self, kind: str) -> str:
-        self._owner._counter += 1
-        return f"{self._prefix}{kind.lower()}_{self._owner._counter}"
+        while True:
+            self._owner._counter += 1
+            if (name := f"{self._prefix}{kind.lower()}_{self._owner._counter}") not in self._taken:
+                return name
 
     def as_body(self, inputs: list[onnx.ValueInfoProto], outputs: list[onnx.ValueInfoProto]) -> onnx.GraphProto:
         return helper.make_graph(self.nodes, f"{self._prefix}body", inputs, outputs, self.initializers)

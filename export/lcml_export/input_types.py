@@ -8,6 +8,7 @@ import numpy as np
 from lcml.arrays import FloatArray
 from lcml.errors import SettingsError
 from lcml.inputs.channels import ChannelEncoder
+from lcml.inputs.columns import ColumnsEncoder
 from lcml.inputs.encoders import BooleanEncoder, ScaleEncoder
 from lcml.inputs.encoding import Encoder
 
@@ -52,8 +53,12 @@ def float32_errors(encoder: Encoder) -> FloatArray:
 
 def _of_scale(encoder: ScaleEncoder) -> FloatArray:
     """Half the distance of neighbouring float32 at the far end of the range, in units of the range."""
-    largest = np.maximum(np.abs(encoder.low), np.abs(encoder.high))
-    span = encoder.high - encoder.low
+    return _rounding(encoder.low, encoder.high)
+
+
+def _rounding(low: FloatArray, high: FloatArray) -> FloatArray:
+    largest = np.maximum(np.abs(low), np.abs(high))
+    span = high - low
     with np.errstate(over="ignore", invalid="ignore"):
         half_step = np.spacing(largest.astype(np.float32)).astype(np.float64) / 2
         error = np.minimum(half_step, span) / np.where(span > 0, span, 1)
@@ -62,13 +67,27 @@ def _of_scale(encoder: ScaleEncoder) -> FloatArray:
 
 def _of_boolean(encoder: BooleanEncoder) -> FloatArray:
     """Fitted to examples that float32 can hold, a threshold is a float32, as `BooleanEncoder.fit` rounds it."""
+    return _of_thresholds(encoder.threshold)
+
+
+def _of_thresholds(threshold: FloatArray) -> FloatArray:
     with np.errstate(over="ignore"):
-        return np.where(encoder.threshold == encoder.threshold.astype(np.float32), 0.0, 1.0)
+        return np.where(threshold == threshold.astype(np.float32), 0.0, 1.0)
+
+
+def _of_columns(encoder: ColumnsEncoder) -> FloatArray:
+    """As `_of_scale` between two knots, as `_of_boolean` at a step; none of a text's places, which are small."""
+    errors = [
+        max(_rounding(c.knots[:-1], c.knots[1:]).max(initial=0), _of_thresholds(c.steps).max(initial=0))
+        for c in encoder.columns
+    ]
+    return np.where([column.is_text for column in encoder.columns], 0.0, errors)
 
 
 _ERRORS: Mapping[str, Callable[[Any], FloatArray]] = {
     ScaleEncoder.kind: _of_scale,
     BooleanEncoder.kind: _of_boolean,
+    ColumnsEncoder.kind: _of_columns,
     ChannelEncoder.kind: lambda encoder: float32_errors(encoder.base),
 }
 """By the encoder's kind."""

@@ -13,10 +13,12 @@ from numpy.typing import NDArray
 from lcml.arrays import FloatArray
 from lcml.backend import get_backend
 from lcml.errors import MissingDependencyError, OutputError
+from lcml.inputs.columns import ColumnsEncoder
 from lcml.inputs.encoding import Encoder
 from lcml.model.head import predicted_codes
 from lcml.model.model import LogisticCircuit
 from lcml_export.input_types import ROUNDING, InputType, float32_errors
+from lcml_export.inputs import Inputs
 
 BATCHES = (0, 1, 2, 127, 128, 129, 1000)
 REFERENCE_BATCHES = (0, 1, 2, 129)
@@ -33,13 +35,16 @@ PROBABILITY_TOLERANCE = 1e-4
 _MARGIN = 0.1
 """Random inputs go beyond the encoder's range by this share of it on either side."""
 
+_ZEROS, _GAPS = 0.8, 0.2
+"""Shares of real inputs that are lowest, and of close ones that are missing where they may be."""
+
 _FINITE = (np.finfo(np.float64).min, np.finfo(np.float64).max)
 
 _AT_ONCE = 64
 """Examples that lcml computes at once: with windows, each takes megabytes."""
 
 Outputs = Mapping[str, NDArray[Any]]
-Run = Callable[[NDArray[Any]], Outputs]
+Run = Callable[[Mapping[str, NDArray[Any]]], Outputs]
 
 
 @dataclass(frozen=True)
@@ -64,22 +69,23 @@ class Check:
         return close and self.probability_error <= PROBABILITY_TOLERANCE and not self.label_errors
 
 
-def verify(content: bytes, model: LogisticCircuit, input_type: InputType, seed: int = 0) -> tuple[Check, ...]:
+def verify(content: bytes, model: LogisticCircuit, inputs: Inputs, seed: int = 0) -> tuple[Check, ...]:
     """Run the exported model `content` on random, Boolean, zero, one, real and close inputs in all BATCHES.
 
-    lcml gets the inputs in double precision, the graph in its own type.
+    lcml gets the inputs in double precision, the graph in its own types.
 
     Raises OutputError naming the first check that fails, MissingDependencyError without onnxruntime.
     """
     exposed = with_logits(onnx.load_from_string(content), len(model.bias))
     runs = {"onnxruntime": _onnxruntime(exposed), "reference": _reference(exposed)}
     checks, tolerance = [], _tolerance(model)
-    for kind, features in example_inputs(model, input_type, seed):
-        logits, given = _reference_logits(model, features), features.astype(input_type)
+    for kind, features in example_inputs(model, inputs.dtype, seed):
+        logits, feeds = _reference_logits(model, features), inputs.feeds(features)
         for batch in BATCHES if kind == "random" else (len(features),):
-            for name, run in runs.items():
-                if name == "onnxruntime" or batch in REFERENCE_BATCHES:
-                    checks.append(_compare(name, kind, model, run(given[:batch]), logits[:batch], tolerance))
+            for runtime, run in runs.items():
+                if runtime == "onnxruntime" or batch in REFERENCE_BATCHES:
+                    given = {name: values[:batch] for name, values in feeds.items()}
+                    checks.append(_compare(runtime, kind, model, run(given), logits[:batch], tolerance))
     for check in checks:
         if not check.passed:
             raise OutputError(
@@ -90,13 +96,19 @@ def verify(content: bytes, model: LogisticCircuit, input_type: InputType, seed: 
     return tuple(checks)
 
 
-def example_inputs(model: LogisticCircuit, input_type: InputType, seed: int) -> Iterator[tuple[str, FloatArray]]:
+def example_inputs(model: LogisticCircuit, input_type: InputType, seed: int) -> Iterator[tuple[str, Any]]:
     """Raw inputs of every kind: random (beyond the encoder's range too), and 129 or 2 Boolean, zero, one, real, close
-    ones; these are neighbours of their type in the middle of the range, where a threshold is."""
+    ones; these are neighbours of their type in the middle of the range, where a threshold is.
+
+    Of a table random, Boolean, real and close ones, with gaps and unknown categories; close are neighbours of knots.
+    """
     generator = np.random.default_rng(seed)
     encoder, n = model.encoder, model.encoder.n_features
+    if isinstance(encoder, ColumnsEncoder):
+        yield from _tables(encoder, input_type, generator)
+        return
     some = (max(REFERENCE_BATCHES), n)
-    sparse = np.where(generator.random(some) < 0.8, 0.0, generator.random(some))
+    sparse = np.where(generator.random(some) < _ZEROS, 0.0, generator.random(some))
     middle = encoder.inputs_at(np.full(some, 0.5)).astype(input_type)
     if input_type != "uint8":
         middle = np.nextafter(middle, generator.choice(np.array([-np.inf, 0, np.inf], middle.dtype), some))
@@ -110,6 +122,24 @@ def example_inputs(model: LogisticCircuit, input_type: InputType, seed: int) -> 
     }
     for kind, values in kinds.items():
         yield kind, _given(encoder, np.clip(values, *_FINITE), input_type)
+
+
+def _tables(encoder: ColumnsEncoder, input_type: str, generator: np.random.Generator) -> Iterator[tuple[str, Any]]:
+    n, n_rows = encoder.n_features, max(REFERENCE_BATCHES)
+    close = np.empty((n_rows, n))
+    for j, column in enumerate(encoder.columns):
+        if column.is_text:  # with an unknown one, where there may be one
+            stop = len(column.categories) + (column.kind == "category" or column.gaps)
+            close[:, j] = generator.integers(0, stop, n_rows)
+        else:
+            knots = generator.choice([*column.knots, *column.steps], n_rows).astype(input_type)
+            close[:, j] = np.nextafter(knots, generator.choice(np.array([-np.inf, 0, np.inf], knots.dtype), n_rows))
+        close[generator.random(n_rows) < _GAPS * column.gaps, j] = np.nan
+    sparse = np.where(generator.random((n_rows, n)) < _ZEROS, 0.0, generator.random((n_rows, n)))
+    yield "random", encoder.inputs_at(generator.uniform(-_MARGIN, 1 + _MARGIN, (max(BATCHES), n)))
+    yield "Boolean", encoder.inputs_at(generator.integers(0, 2, (n_rows, n)).astype(np.float64))
+    yield "real", encoder.inputs_at(sparse)
+    yield "close", encoder.examples(close)
 
 
 def _given(encoder: Encoder, values: FloatArray, input_type: InputType) -> FloatArray:
@@ -131,13 +161,13 @@ def with_logits(model: onnx.ModelProto, n_sets: int) -> onnx.ModelProto:
     return copy
 
 
-def _reference_logits(model: LogisticCircuit, features: NDArray[Any]) -> NDArray[np.float64]:
+def _reference_logits(model: LogisticCircuit, features: Any) -> NDArray[np.float64]:
     """lcml's logits in double precision, a few examples at a time; by its kernels where windows make numpy slow."""
     backend = get_backend("numpy")
     if any(part.view.n_positions > 1 for part in model.parts):
         with suppress(MissingDependencyError):
             backend = get_backend("numba")
-    slices = np.split(features, range(_AT_ONCE, len(features), _AT_ONCE))
+    slices = [features[first : first + _AT_ONCE] for first in range(0, len(features), _AT_ONCE)]
     return np.concatenate([model.logits(rows, backend, precision="float64") for rows in slices])
 
 
@@ -194,7 +224,7 @@ def _onnxruntime(model: onnx.ModelProto) -> Run:
     options.log_severity_level = 3  # errors: it warns of the input that switches explanations off
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     names = [output.name for output in session.get_outputs()]
-    return lambda features: dict(zip(names, session.run(names, {"features": features}), strict=True))
+    return lambda feeds: dict(zip(names, session.run(names, dict(feeds)), strict=True))
 
 
 def _reference(model: onnx.ModelProto) -> Run:
@@ -203,8 +233,8 @@ def _reference(model: onnx.ModelProto) -> Run:
     evaluator = ReferenceEvaluator(model)
     names = [output.name for output in model.graph.output]
 
-    def run(features: NDArray[Any]) -> Outputs:
+    def run(feeds: Mapping[str, NDArray[Any]]) -> Outputs:
         with np.errstate(over="ignore", invalid="ignore"):
-            return dict(zip(names, evaluator.run(None, {"features": features}), strict=True))
+            return dict(zip(names, evaluator.run(None, dict(feeds)), strict=True))
 
     return run

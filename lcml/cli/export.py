@@ -38,6 +38,10 @@ def export(
     profile: Annotated[
         str, option("auto, throughput, latency, portable, flows or scatter: see docs/export.md.", panel=_GRAPH)
     ] = "auto",
+    inputs: Annotated[
+        str | None,
+        option("Of a table: columns (an input per column, the default) or matrix (numbers only).", panel=_GRAPH),
+    ] = None,
     input_dtype: Annotated[
         str,
         option(
@@ -64,7 +68,7 @@ def export(
     from lcml.errors import SettingsError
 
     options: dict[str, Any] = {"profile": profile, "input_dtype": input_dtype, "logits": logits, "explain": explain}
-    options |= {"opset": opset, "self_check": self_check}
+    options |= {"inputs": inputs, "opset": opset, "self_check": self_check}
     place = {key: value for key, value in (("name", name), ("version", version)) if value is not None}
     if run is not None:
         if model is not None or output is not None or place:

@@ -57,7 +57,7 @@ class Column:
         """The code that is encoded where there is a gap."""
         if self.kind == "category":
             return _NO_CATEGORY if self.gaps else float(len(self.categories))
-        return float(self.knots[0 if self.gaps else len(self.knots) // 2])
+        return float(self.knots[0] if self.gaps else np.median(self.knots))
 
     def codes(self, raw: RawColumn, values: NDArray[Any]) -> FloatArray:
         """(n,) the values of a raw column as this one numbers them: numbers, days, ranks or places among `categories`
@@ -109,7 +109,7 @@ class Column:
             or not (right and np.isfinite(knots).all() and np.isfinite(widths).all() and (widths > 0).all())
             or not (np.isfinite(self.steps).all() and len(self.steps) == len(self.gap_above))
             or (len(self.steps) and self.kind == "category")
-            or len(set(self.categories)) < n
+            or len({"", *self.categories}) <= n
             or (self.shared and self.kind != "category")
         ):
             raise FormatError(f"column {self.name!r}: no {self.kind} of {len(knots)} knots and {n} categories")

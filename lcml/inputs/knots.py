@@ -112,7 +112,7 @@ def _ranked(raw: RawColumn, values: FloatArray, order: str) -> tuple[str, ...]:
         raise SettingsError(
             f"column {raw.name!r}: {strange[0]!r} is not in ordinal:{order}; give all of its values, the lowest first"
         )
-    if len(set(ranked)) < len(ranked) or len(ranked) < 2:
+    if len({"", *ranked}) <= len(ranked) or len(ranked) < 2:
         raise SettingsError(f"column {raw.name!r}: expected several different values in ordinal:{order}")
     return ranked
 

@@ -30,7 +30,6 @@ from lcml.model.head import Head
 
 MAX_ITERATIONS = 60
 TOLERANCE = 1e-5
-"""Of the gradient of the mean loss, in preconditioned variables."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,8 +114,10 @@ class AdditiveFit:
         bias = np.log(shares / (1 - shares)) if len(shares) == 1 else np.log(shares)
         return Theta(np.zeros((self.design.basis.shape[1], len(bias))), bias)
 
-    def minimise(self, l2: float, start: Theta) -> Theta:
-        """Where the loss is least, from `start`."""
+    def minimise(
+        self, l2: float, start: Theta, tolerance: float = TOLERANCE, max_iterations: int = MAX_ITERATIONS
+    ) -> Theta:
+        """Where the loss is least, from `start`; tolerance: of the gradient of the mean loss, preconditioned."""
         basis, hats, targets, weights = self.design.basis, self._hats, self.targets, self.weights[:, None]
         transposed, total = basis.T.tocsr(), float(self.weights.sum())
         share = self.weights @ targets / total
@@ -133,7 +134,7 @@ class AdditiveFit:
             return (loss + l2 / 2 * float((theta[:-1] ** 2).sum())) / total, (gradient * scale).ravel() / total
 
         first = np.vstack([start.weights, start.bias]) / scale
-        options = {"maxiter": MAX_ITERATIONS, "gtol": TOLERANCE, "ftol": 0.1 * TOLERANCE}
+        options = {"maxiter": max_iterations, "gtol": tolerance, "ftol": 0.1 * tolerance}
         found = minimize(value_and_gradient, first.ravel(), jac=True, method="L-BFGS-B", options=options)
         theta = found.x.reshape(len(scale), -1) * scale
         return Theta(theta[:-1], theta[-1])

@@ -26,7 +26,8 @@ MOST_STEPS = 63
 LEAST_BRANCH = 5.0
 """Weight of the examples on either side of a question."""
 
-LEAF_L2 = 5.0
+PRIOR_ROWS = 50.0
+"""The l2 of a leaf is the curvature of so many average examples: one number that suits any number of classes."""
 
 _COLUMNS_AT_ONCE = 1 << 18
 """Rows times columns from which on a histogram is worth several threads."""
@@ -110,6 +111,7 @@ class Booster:
         residual, curvature = self.residuals(self.logits)
         n_sets = residual.shape[1]
         weights = self.weights[:, None]
+        self._l2 = PRIOR_ROWS * float(np.average(curvature.mean(axis=1), weights=self.weights))
         statistics = np.concatenate([residual * weights, curvature * weights, weights], axis=1)
         node = np.zeros(len(residual), np.int32)
         levels = []
@@ -119,7 +121,7 @@ class Booster:
             levels.append(level)
         n_leaves = 1 << self.depth
         sums = np.stack([np.bincount(node, of_one, n_leaves) for of_one in statistics.T[: 2 * n_sets]], axis=1)
-        tree = GrownTree(tuple(levels), -self.rate * sums[:, :n_sets] / (sums[:, n_sets:] + LEAF_L2))
+        tree = GrownTree(tuple(levels), -self.rate * sums[:, :n_sets] / (sums[:, n_sets:] + self._l2))
         self.logits += tree.values[node]
         self.trees.append(tree)
         return tree
@@ -159,7 +161,7 @@ class Booster:
             if gap_below and not has_gap.any():
                 break
             yes = total[:, None] - no
-            gain = _score(no, n_sets) + _score(yes, n_sets) - _score(total, n_sets)[:, None]
+            gain = self._score(no, n_sets) + self._score(yes, n_sets) - self._score(total, n_sets)[:, None]
             right = present & in_range & (no[..., -1] >= LEAST_BRANCH) & (yes[..., -1] >= LEAST_BRANCH)
             gains[gap_below] = np.where(right & (has_gap if gap_below else True), gain, -np.inf)
         best = gains.transpose(1, 2, 0, 3).reshape(len(sums), total.shape[0], -1)
@@ -168,6 +170,12 @@ class Booster:
         column = int(gain.sum(axis=1).argmax())
         gap_below, cut = np.divmod(place[column], sums.shape[2])
         return Level(column, gain[column] > 0, cut, gap_below == 0)
+
+    def _score(self, sums: FloatArray, n_sets: int) -> FloatArray:
+        """R^2 / (H + l2), summed over the weight sets, along the last axis."""
+        squares = sums[..., :n_sets] ** 2 / (sums[..., n_sets : 2 * n_sets] + self._l2)
+        found: FloatArray = squares.sum(axis=-1)
+        return found
 
 
 def descend(level: Level, column: ColumnBins, bins: NDArray[np.uint8], node: NDArray[np.int32]) -> NDArray[np.int32]:
@@ -185,10 +193,3 @@ def leaves(tree: GrownTree, columns: Sequence[ColumnBins], bins: NDArray[np.uint
     for level in tree.levels:
         node = descend(level, columns[level.column], bins[level.column], node)
     return node
-
-
-def _score(sums: FloatArray, n_sets: int) -> FloatArray:
-    """R^2 / (H + l2), summed over the weight sets, along the last axis."""
-    squares = sums[..., :n_sets] ** 2 / (sums[..., n_sets : 2 * n_sets] + LEAF_L2)
-    found: FloatArray = squares.sum(axis=-1)
-    return found

@@ -33,8 +33,14 @@ class LearnSettings:
         "encoder columns. auto: trees there, else splits.",
         STRUCTURE,
     )
-    trees: int = setting(600, "Most trees.", LIMITS, least=0)
-    tree_depth: int = setting(3, "Questions on the way to a leaf of a tree.", STRUCTURE, least=1, most=8)
+    trees: int = setting(500, "Most trees.", LIMITS, least=0)
+    tree_depth: int | None = setting(
+        None,
+        "Questions on the way to a leaf of a tree; else 3 or 6, as held-out examples choose.",
+        STRUCTURE,
+        least=1,
+        most=8,
+    )
     learning_rate: float = setting(
         0.1, "Share of the best values of its leaves that a tree adds.", WEIGHTS, above=0, most=1
     )

@@ -8,6 +8,7 @@ with what was chosen. The result is a logistic circuit: its first part the liter
 second the trees (`lcml.circuits.trees`).
 """
 
+import copy
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from time import monotonic
@@ -35,8 +36,15 @@ from lcml.model.metrics import Quality, quality
 STRENGTHS = (100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1)
 """Penalties tried for the additive part, see `lcml.learning.additive`."""
 
-MOST_FOR_FOLDS = 20_000
-"""Examples up to which folds choose; more tell enough when a part of them is set aside."""
+MOST_FOR_FOLDS = 50_000
+"""Examples, times weight sets, up to which folds choose; more tell enough when a part of them is set aside."""
+
+DEPTHS = (3, 6)
+RACE = 30
+"""Trees of every depth, after which the best goes on alone."""
+
+WORTH = 0.002
+"""Trees that lower the held-out loss by a smaller share than this are left out."""
 
 WORSE = 1.01
 """The path of penalties ends where the loss is so many times the least."""
@@ -77,13 +85,13 @@ class TableLearner:
         self._targets = (self._labels[:, None] == codes_of_sets).astype(np.float64)
         self._final = np.arange(n_train if held_out else n)
         self._folds = [(np.arange(n_train), np.arange(n_train, n))]
-        if not held_out and (n_train == n or n <= MOST_FOR_FOLDS):
+        if not held_out and (n_train == n or chosen_by_folds(n, n_classes)):
             self._folds = _divided(self._labels, settings.folds, settings.seed)
         codes = encoder.codes(examples.values)
         self._design = AdditiveDesign(encoder.columns, codes, self._weights)
         self._cuts = [cut_column(c, of, self._weights) for c, of in zip(encoder.columns, codes.T, strict=True)]
         self._bins = np.stack([cut.of(of) for cut, of in zip(self._cuts, codes.T, strict=True)])
-        self._strength, self._n_trees = STRENGTHS[0], 0
+        self._strength, self._n_trees, self._depth = STRENGTHS[0], 0, DEPTHS[0]
         self._best_quality: Quality | None = None
         self._model: tuple[tuple[Part, ...], Parameters] | None = None
 
@@ -101,30 +109,30 @@ class TableLearner:
         best: Quality | None = None
         for strength in STRENGTHS:
             list(self.backend.map(lambda run: run.fit(strength), runs))  # noqa: B023  # all are done with it here
-            found = self._pooled([run.choosing_logits for run in runs])
-            if best is None or self._is_better(found, best):
+            found = self.pooled([run.choosing_logits for run in runs])
+            if best is None or self.is_better(found, best):
                 best, self._strength = found, strength
                 for run in runs:
                     run.keep()
             elif found.log_loss > WORSE * best.log_loss:
                 break
-            yield self._report(0, strength, runs[0], found, best is found)
+            yield self.report(0, runs[0], found, best is found)
             if self._stopping():
                 break
-        stale = 0
-        for run in runs:
-            run.boost()
-        while (
-            best is not None and self._n_grown(runs) < self.settings.trees and stale < PATIENCE and not self._stopping()
-        ):
-            n_new = min(BLOCK, self.settings.trees - self._n_grown(runs))
-            curves = list(self.backend.map(lambda run: run.grow(n_new), runs))  # noqa: B023
-            for step, logits in enumerate(zip(*curves, strict=True), start=self._n_grown(runs) - n_new + 1):
-                found, stale = self._pooled(list(logits)), stale + 1
-                if self._is_better(found, best):
-                    best, self._n_trees, stale = found, step, 0
-            yield self._report(self._n_grown(runs), self._strength, runs[0], found, stale < n_new)
-        self._best_quality = best
+        additive = self._best_quality = best
+        if best is None or not self.settings.trees:
+            return
+        depths = DEPTHS if self.settings.tree_depth is None else (self.settings.tree_depth,)
+        races = [_Race(self, runs, depth, best) for depth in depths]
+        for race in races:
+            yield from race.grow(min(RACE, self.settings.trees))
+        race = races[0]
+        for other in races[1:]:
+            race = other if self.is_better(other.best, race.best) else race
+        while race.n_trees < self.settings.trees and race.stale < PATIENCE and not self._stopping():
+            yield from race.grow(min(BLOCK, self.settings.trees - race.n_trees))
+        if additive is not None and race.best.log_loss <= (1 - WORTH) * additive.log_loss:
+            self._best_quality, self._n_trees, self._depth = race.best, race.n_best, race.depth
 
     def refine(self) -> Iterator[RoundReport]:
         """Train all examples but those held out with what was chosen."""
@@ -133,11 +141,11 @@ class TableLearner:
         run = _Fold(self, self._final, self._final[:0])
         run.fit(self._strength)
         run.keep()
-        run.boost()
+        run.boost(self._depth)
         run.grow(self._n_trees)
         self._model = self._assembled(run.theta, run.trees)
         parts, parameters = self._model
-        report = self._report(self._n_trees, self._strength, run, self._best_quality, True)
+        report = self.report(self._n_trees, run, self._best_quality, True)
         self.state = FitState(
             (),
             parameters,
@@ -160,7 +168,7 @@ class TableLearner:
     def problem(self, rows: NDArray[np.intp]) -> AdditiveFit:
         return AdditiveFit(self._design, rows, self._targets[rows], self._weights[rows], self._head)
 
-    def booster(self, rows: NDArray[np.intp], logits: FloatArray) -> Booster:
+    def booster(self, rows: NDArray[np.intp], logits: FloatArray, depth: int) -> Booster:
         """Trees for some rows, from the additive part's logits on."""
         targets = self._targets[rows]
 
@@ -176,7 +184,7 @@ class TableLearner:
             self._weights[rows],
             residuals,
             logits,
-            settings.tree_depth,
+            depth,
             settings.learning_rate,
             self.backend,
         )
@@ -196,24 +204,21 @@ class TableLearner:
     def quality(self, logits: FloatArray, rows: NDArray[np.intp]) -> Quality:
         return quality(logits, self._labels[rows], self.n_classes, self.link, self._weights[rows])
 
-    def _pooled(self, logits: Sequence[FloatArray]) -> Quality:
+    def pooled(self, logits: Sequence[FloatArray]) -> Quality:
         """Of all examples that chose, each by the fold that it did not train."""
         return self.quality(np.concatenate(logits), np.concatenate([choosing for _, choosing in self._folds]))
 
-    def _is_better(self, found: Quality, best: Quality) -> bool:
+    def is_better(self, found: Quality, best: Quality) -> bool:
         metric = "log-loss" if self.settings.metric == "auto" else self.settings.metric
         return found.rank(metric) > best.rank(metric)
-
-    def _n_grown(self, runs: Sequence["_Fold"]) -> int:
-        return len(runs[0].trees)
 
     def _stopping(self) -> bool:
         limit = self.settings.time_limit
         return self._should_stop() or (limit is not None and self.seconds() > limit / 2)
 
-    def _report(self, n_trees: int, strength: float, run: "_Fold", valid: Quality, improved: bool) -> RoundReport:
+    def report(self, n_trees: int, run: "_Fold", valid: Quality, improved: bool) -> RoundReport:
         train = self.quality(run.logits, run.train)
-        l2 = strength / float(self._weights.sum())
+        l2 = self._strength / float(self._weights.sum())
         n_leaves = sum(len(np.unique(tree.values, axis=0)) for tree in run.trees)
         n_parameters = self._targets.shape[1] * (self.encoder.n_outputs + n_leaves - len(run.trees) + 1)
         return RoundReport(
@@ -274,10 +279,17 @@ class _Fold:
         self.theta = self._last
         self.logits = self._learner.logits(self.theta, self.train)
 
-    def boost(self) -> None:
+    def boosted(self, depth: int) -> "_Fold":
+        """The same after the additive part, to grow trees of that depth."""
+        other = copy.copy(self)
+        other.boost(depth)
+        return other
+
+    def boost(self, depth: int) -> None:
         """Go over to trees."""
+        self.logits = self.logits.copy()
         self.choosing_logits = self._learner.logits(self.theta, self._choosing)
-        self._booster = self._learner.booster(self.train, self.logits)
+        self._booster = self._learner.booster(self.train, self.logits, depth)
         self.trees = self._booster.trees
 
     def grow(self, n_trees: int) -> list[FloatArray]:
@@ -291,12 +303,41 @@ class _Fold:
         return curve
 
 
+class _Race:
+    """Trees of one depth in all folds, in step; best: the quality reached after n_best of them."""
+
+    def __init__(self, learner: TableLearner, runs: Sequence[_Fold], depth: int, additive: Quality) -> None:
+        self._learner, self.depth, self.best = learner, depth, additive
+        self._runs = [run.boosted(depth) for run in runs]
+        self.n_trees = self.n_best = 0
+
+    @property
+    def stale(self) -> int:
+        """Trees since the best."""
+        return self.n_trees - self.n_best
+
+    def grow(self, n_trees: int) -> Iterator[RoundReport]:
+        curves = list(self._learner.backend.map(lambda run: run.grow(n_trees), self._runs))
+        improved = False
+        for logits in zip(*curves, strict=True):
+            self.n_trees += 1
+            found = self._learner.pooled(logits)
+            if self._learner.is_better(found, self.best):
+                self.best, self.n_best, improved = found, self.n_trees, True
+        yield self._learner.report(self.n_trees, self._runs[0], found, improved)
+
+
 def with_steps(
     encoder: ColumnsEncoder, cuts: Sequence[ColumnBins], trees: Sequence[GrownTree]
 ) -> tuple[ColumnsEncoder, list[tuple[Tree, FloatArray]]]:
     """The encoder with the steps that trees ask for, and the trees over its variables with the values
     (n_leaves, n_sets) of their leaves; equal trees are one, of which the values add up."""
     asked: list[set[tuple[float, bool]]] = [set() for _ in encoder.columns]
+
+    def asks_gap(level: Level, context: int) -> bool:
+        """Whether only a gap is above the cut: that of a number behind the last step, or of a category."""
+        cut = cuts[level.column]
+        return int(level.cut[context]) == (cut.n_bins - 1 if cut.is_category else len(cut.steps))
 
     def step(level: Level, context: int) -> tuple[float, bool]:
         gap_above = bool(level.gap_above[context]) and encoder.columns[level.column].gaps
@@ -305,7 +346,8 @@ def with_steps(
     for tree in trees:
         for level in tree.levels:
             if not cuts[level.column].is_category:
-                asked[level.column] |= {step(level, context) for context in np.flatnonzero(level.asks).tolist()}
+                contexts = np.flatnonzero(level.asks).tolist()
+                asked[level.column] |= {step(level, context) for context in contexts if not asks_gap(level, context)}
     steps = [sorted(of_column) for of_column in asked]
     extended = ColumnsEncoder(
         tuple(
@@ -317,11 +359,11 @@ def with_steps(
     def question(level: Level, context: int) -> tuple[int, bool]:
         """The variable, and whether it is true where the answer is yes."""
         column, first = extended.columns[level.column], int(extended.blocks[level.column])
-        cut = int(level.cut[context])
+        if asks_gap(level, context):
+            return first, True
         if not cuts[level.column].is_category:
             return first + column.gaps + column.n_values + steps[level.column].index(step(level, context)), True
-        if cut == cuts[level.column].n_bins - 1:
-            return first, True
+        cut = int(level.cut[context])
         if column.spared:
             return first, cut == 1
         return first + column.gaps + cut, True
@@ -344,6 +386,11 @@ def with_steps(
         if isinstance(root, Tree):
             merged[root] = merged.get(root, 0.0) + np.array(values)
     return extended, list(merged.items())
+
+
+def chosen_by_folds(n_examples: int, n_classes: int) -> bool:
+    """Whether folds choose for so many examples, rather than a part set aside."""
+    return n_examples * (1 if n_classes == 2 else n_classes) <= MOST_FOR_FOLDS
 
 
 def _divided(labels: NDArray[np.int64], n_folds: int, seed: int) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:

@@ -24,7 +24,9 @@ from lcml.inputs.channels import ChannelEncoder
 from lcml.inputs.encoders import BooleanEncoder, ScaleEncoder
 from lcml_export import export_model, verification
 from lcml_export.export import content_sha256
+from lcml_export.inputs import Inputs
 from tests.export.models import PROFILES, model_on, run_onnxruntime, wide_circuit
+from tests.export.tables import run_graph, tensors
 
 MODEL = model_on(wide_circuit(12), ("cat", "dog", "emu"), encoder=BooleanEncoder(np.arange(12) / 16))
 
@@ -121,7 +123,7 @@ def test_the_self_check_finds_a_wrong_weight_and_nothing_is_written(
     with pytest.raises(
         OutputError, match=r"not written: the exported graph differs .* in onnxruntime on random inputs"
     ):
-        verification.verify(content, wrong, "float32")
+        verification.verify(content, wrong, Inputs(wrong.encoder, "float32"))
     monkeypatch.setattr(verification, "ROUNDING", -100.0)
     with pytest.raises(OutputError, match="not written"):
         export_model(MODEL, tmp_path / "new.onnx")
@@ -156,8 +158,8 @@ def test_a_fitted_estimator_is_exported_with_the_names_of_its_columns(tmp_path: 
     frame = pandas.DataFrame(np.random.default_rng(0).random((60, 3)), columns=["a", "b", "c"])
     labels = np.where(frame["a"] > 0.5, "high", "low")
     estimator = LogisticCircuitClassifier(rounds=1, backend="numpy").fit(frame, labels)
-    export_model(estimator, tmp_path / "model.onnx")
-    found = run_onnxruntime(tmp_path / "model.onnx", frame.to_numpy())["label"]
+    export_model(estimator, tmp_path / "model.onnx", input_dtype="float64")
+    found = run_graph(tmp_path / "model.onnx", tensors(frame.to_dict("list"), "float64"))["label"]
     assert found.tolist() == estimator.predict(frame).tolist()
     metadata = {entry.key: entry.value for entry in onnx.load(tmp_path / "model.onnx").metadata_props}
     assert metadata["lcml.feature_names"] == '["a", "b", "c"]'

@@ -15,8 +15,7 @@ from lcml.errors import OutputError, SettingsError
 from lcml.inputs.channels import ChannelEncoder
 from lcml.inputs.encoders import BooleanEncoder, ScaleEncoder, fit_encoder
 from lcml.inputs.encoding import Encoder
-from lcml_export import export as export_module
-from lcml_export import export_model
+from lcml_export import export_model, inputs
 from lcml_export.input_types import chosen_type, float32_errors
 from tests.export.models import PROFILES, input_type_of, model_on, run_onnxruntime, run_reference
 
@@ -53,7 +52,7 @@ def test_float32_would_label_rows_otherwise_and_is_refused(trained: Any, tmp_pat
     estimator, x = trained
     with pytest.raises(SettingsError, match=r"input type float32 cannot hold the feature 'x0': .* auto or float64"):
         export_model(estimator, tmp_path / "model.onnx", input_dtype="float32")
-    monkeypatch.setattr(export_module, "chosen_type", lambda *_: "float32")
+    monkeypatch.setattr(inputs, "chosen_type", lambda *_: "float32")
     export_model(estimator, tmp_path / "model.onnx", self_check=False)
     assert np.any(run_onnxruntime(tmp_path / "model.onnx", x)["label"] != estimator.predict(x))
 
@@ -61,7 +60,7 @@ def test_float32_would_label_rows_otherwise_and_is_refused(trained: Any, tmp_pat
 def test_the_self_check_sees_what_float32_loses(tmp_path: Path, monkeypatch: Any) -> None:
     encoder = ScaleEncoder(np.array([1e9, 0.0]), np.array([1e9 + 1, 1.0]))
     model = model_on(initial_circuit(vtrees.balanced(2)), encoder=encoder)
-    monkeypatch.setattr(export_module, "chosen_type", lambda *_: "float32")
+    monkeypatch.setattr(inputs, "chosen_type", lambda *_: "float32")
     with pytest.raises(OutputError, match=r"not written: .* on random inputs"):
         export_model(model, tmp_path / "model.onnx")
     assert not list(tmp_path.iterdir())

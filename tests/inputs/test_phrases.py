@@ -9,9 +9,11 @@ from lcml.inputs.phrases import phrase
 from lcml.inputs.table import TRUTH
 
 NONE = np.zeros(0)
-SOME = {"steps": np.array([25.0, 47.5]), "gap_above": np.array([False, True])}
+STEPS, ABOVE = np.array([25.0, 47.5]), np.array([False, True])
 PRICE = Column("price", "number", np.array([0.5, 1.5, 9.25]))  # edges 1, 5.375
-AGE = Column("age", "number", np.array([20.0, 30.0, 50.0]), gaps=True, **SOME)  # edges 25, 40; steps 25, 48
+AGE = Column(
+    "age", "number", np.array([20.0, 30.0, 50.0]), gaps=True, steps=STEPS, gap_above=ABOVE
+)  # edges 25, 40; steps 25, 48
 CHILDREN = Column("children", "number", np.arange(4.0))  # edges 0.5, 1.5, 2.5
 SINCE = Column("since", "date", np.array([0.0, 365.0, 730.0]))
 AT = Column("at", "date", np.array([0.0, 0.5]))

@@ -1,0 +1,81 @@
+"""The additive part against scikit-learn's logistic regression on the same columns, and against its own circuit."""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from lcml.inputs.columns import ColumnsEncoder
+from lcml.inputs.knots import fit_columns
+from lcml.inputs.table import RawColumn, Table
+from lcml.learning.additive import AdditiveDesign, AdditiveFit, Theta
+from lcml.model.head import HEADS
+
+N = 400
+TEXTS = "a", "b", "c"
+
+
+def table() -> Table:
+    rng = np.random.default_rng(0)
+    number, category = rng.normal(size=N), rng.integers(0, 3, N).astype(float)
+    number[::10], category[::9] = np.nan, np.nan
+    truth = rng.integers(0, 2, N).astype(float)
+    columns = RawColumn("x"), RawColumn("c", "text", TEXTS), RawColumn("t", "text", ("no", "yes"))
+    return Table(columns, np.stack([number, category, truth], axis=1))
+
+
+@pytest.fixture(scope="module")
+def encoder() -> ColumnsEncoder:
+    return fit_columns(table())[0]
+
+
+def labels() -> np.ndarray:
+    values = np.nan_to_num(table().values[:])
+    return np.asarray(np.sin(3 * values[:, 0]) + values[:, 1] + np.random.default_rng(1).normal(size=N) > 1).astype(
+        np.int64
+    )
+
+
+@pytest.mark.parametrize("l2", [0.3, 30.0])
+def test_it_is_ridge_logistic_regression_of_its_basis(encoder: ColumnsEncoder, l2: float) -> None:
+    weights = np.random.default_rng(2).integers(1, 3, N).astype(float)
+    design = AdditiveDesign(encoder.columns, encoder.codes(table()), weights)
+    problem = AdditiveFit(design, np.arange(N), labels()[:, None].astype(float), weights, HEADS["sigmoid"])
+    theta = problem.minimise(l2, problem.start(), 1e-9, 10_000)
+    basis = (design.hats @ design.basis).toarray()
+    other = LogisticRegression(C=1 / l2, tol=1e-10, max_iter=10_000).fit(basis, labels(), weights)
+    np.testing.assert_allclose(design.logits(theta)[:, 0], other.decision_function(basis), atol=1e-3)
+
+
+def test_softmax_is_multinomial_regression(encoder: ColumnsEncoder) -> None:
+    codes = np.random.default_rng(3).integers(0, 3, N)
+    design = AdditiveDesign(encoder.columns, encoder.codes(table()), np.ones(N))
+    problem = AdditiveFit(design, np.arange(N), np.eye(3)[codes], np.ones(N), HEADS["softmax"])
+    theta = problem.minimise(3.0, problem.start(), 1e-9, 10_000)
+    basis = (design.hats @ design.basis).toarray()
+    other = LogisticRegression(C=1 / 3.0, tol=1e-10, max_iter=10_000).fit(basis, codes)
+    expected = other.predict_proba(basis)
+    np.testing.assert_allclose(HEADS["softmax"].probabilities(design.logits(theta)), expected, atol=1e-3)
+
+
+def test_the_circuits_literals_make_the_same_function(encoder: ColumnsEncoder) -> None:
+    """weights . q + bias, with q the encoder's probabilities, is what the coefficients say at the knots."""
+    design = AdditiveDesign(encoder.columns, encoder.codes(table()), np.ones(N))
+    rng = np.random.default_rng(4)
+    theta = Theta(rng.normal(size=(design.basis.shape[1], 2)), rng.normal(size=2))
+    variables = design.of_variables(theta, encoder)
+    q = encoder.encode(table()).astype(float)
+    np.testing.assert_allclose(q @ variables.weights + variables.bias, design.logits(theta), atol=1e-5)
+
+
+def test_the_function_of_a_number_is_linear_between_its_knots(encoder: ColumnsEncoder) -> None:
+    design = AdditiveDesign(encoder.columns, encoder.codes(table()), np.ones(N))
+    rng = np.random.default_rng(5)
+    theta = Theta(rng.normal(size=(design.basis.shape[1], 1)), np.zeros(1))
+    knots = encoder.columns[0].knots
+    at_knots = design.values(theta)[: len(knots), 0]
+    x = np.linspace(knots[0] - 1, knots[-1] + 1, 50)
+    rows = Table(table().columns, np.stack([x, np.zeros(50), np.zeros(50)], axis=1))
+    there = AdditiveDesign(encoder.columns, encoder.codes(rows), np.ones(50))
+    given = there.hats @ design.values(theta)
+    constant = given[0, 0] - at_knots[0]
+    np.testing.assert_allclose(given[:, 0] - constant, np.interp(x, knots, at_knots), atol=1e-12)

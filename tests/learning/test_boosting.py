@@ -1,0 +1,112 @@
+"""Boosted trees against exhaustive search and against sums worked out row by row."""
+
+import itertools
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from lcml.backend import get_backend
+from lcml.inputs.column import Column
+from lcml.learning.boosting import LEAST_BRANCH, PRIOR_ROWS, Booster, ColumnBins, cut_column, leaves
+
+N = 120
+
+
+def columns() -> list[ColumnBins]:
+    return [ColumnBins(np.array([0.5, 1.5, 2.5]), False, 5), ColumnBins(np.zeros(0), True, 4)]
+
+
+def bins() -> NDArray[np.uint8]:
+    rng = np.random.default_rng(0)
+    return np.stack([rng.integers(0, 5, N), rng.integers(0, 4, N)]).astype(np.uint8)
+
+
+def booster(backend: str, n_sets: int = 1, depth: int = 2) -> Booster:
+    rng = np.random.default_rng(1)
+    residual, curvature = rng.normal(size=(N, n_sets)), rng.uniform(0.1, 0.3, (N, n_sets))
+    weights = rng.integers(1, 3, N).astype(float)
+    return Booster(
+        columns(),
+        bins(),
+        weights,
+        lambda logits: (residual, curvature),
+        np.zeros((N, n_sets)),
+        depth,
+        0.1,
+        get_backend(backend),  # type: ignore[arg-type]
+    )
+
+
+def answers(column: int, question: tuple[int, bool]) -> NDArray[np.bool_]:
+    """Yes or no, row by row: above a cut, a gap where the question says so; of a category, whether it is the one."""
+    cut, gap_above = question
+    of_column = bins()[column]
+    if columns()[column].is_category:
+        return np.asarray(of_column == cut)
+    return np.asarray(np.where(of_column == 4, gap_above, of_column > cut))
+
+
+def leaf_l2(given: Booster) -> float:
+    """That of PRIOR_ROWS average examples."""
+    _, curvature = given.residuals(given.logits)
+    return PRIOR_ROWS * float((curvature * given.weights[:, None]).sum() / given.weights.sum() / curvature.shape[1])
+
+
+def best_gain(rows: NDArray[np.bool_], column: int, given: Booster) -> float:
+    """The most that any question gains in a context."""
+    residual, curvature = given.residuals(given.logits)
+    r, h = residual * given.weights[:, None], curvature * given.weights[:, None]
+
+    l2 = leaf_l2(given)
+
+    def score(which: NDArray[np.bool_]) -> float:
+        return float((r[which].sum(axis=0) ** 2 / (h[which].sum(axis=0) + l2)).sum())
+
+    gains = [0.0]
+    for question in itertools.product(range(4), (False, True)):
+        yes = answers(column, question)
+        sides = rows & yes, rows & ~yes
+        if all(given.weights[side].sum() >= LEAST_BRANCH for side in sides):
+            gains.append(sum(map(score, sides)) - score(rows))
+    return max(gains)
+
+
+@pytest.mark.parametrize("n_sets", [1, 3])
+@pytest.mark.parametrize("backend", ["numpy", "numba"])
+def test_every_level_asks_what_gains_most(backend: str, n_sets: int) -> None:
+    given = booster(backend, n_sets)
+    tree = given.add_tree()
+    contexts = [np.ones(N, bool)]
+    for level in tree.levels:
+        gains = [sum(best_gain(rows, column, given) for rows in contexts) for column in range(2)]
+        assert gains[level.column] == pytest.approx(max(gains))
+        below = []
+        for a, rows in enumerate(contexts):
+            yes = answers(level.column, (int(level.cut[a]), bool(level.gap_above[a]))) & level.asks[a]
+            below += [rows & ~yes, rows & yes]
+        contexts = below
+    residual, curvature = given.residuals(given.logits)
+    for leaf, rows in enumerate(contexts):
+        w = given.weights[rows][:, None]
+        expected = -0.1 * (residual[rows] * w).sum(axis=0) / ((curvature[rows] * w).sum(axis=0) + leaf_l2(given))
+        np.testing.assert_allclose(tree.values[leaf], expected, atol=1e-12)
+        assert (leaves(tree, columns(), bins())[rows] == leaf).all()
+        np.testing.assert_allclose(given.logits[rows], np.tile(expected, (int(rows.sum()), 1)), atol=1e-12)
+
+
+def test_cuts_lie_between_values_and_gaps_have_a_bin_of_their_own() -> None:
+    codes = np.array([1.0, 2.0, np.nan, 4.0, 2.0])
+    cut = cut_column(Column("x", "number", np.array([1.0, 4.0]), gaps=True), codes, np.ones(5))
+    assert cut.steps.tolist() == [1.5, 3.0]
+    assert cut.of(codes).tolist() == [0, 1, 3, 2, 1]
+    category = cut_column(Column("c", "category", np.zeros(0), ("a", "b"), gaps=True), codes, np.ones(5))
+    assert category.of(np.array([0.0, 1.0, 2.0, np.nan])).tolist() == [0, 1, 2, 3]
+
+
+def test_many_values_are_cut_evenly() -> None:
+    values = np.random.default_rng(0).exponential(size=5000)
+    cut = cut_column(Column("x", "number", np.array([0.0, 1.0])), values, np.ones(5000))
+    counts = np.bincount(cut.of(values), minlength=cut.n_bins)[:-1]
+    assert len(cut.steps) == 63
+    assert counts.max() <= 1.1 * 5000 / 63
