@@ -4,7 +4,16 @@ from typing import Annotated
 
 import typer
 
-from lcml.cli.common import DataArgument, DataDirOption, JsonOption, ModelArgument, TargetOption, option, print_json
+from lcml.cli.common import (
+    DataArgument,
+    DataDirOption,
+    JsonOption,
+    ModelArgument,
+    TargetOption,
+    open_backend,
+    option,
+    print_json,
+)
 
 _TOP = 10
 
@@ -29,12 +38,12 @@ def explain(
 
     import numpy as np
 
-    from lcml.backend import get_backend
     from lcml.cli.inputs import read_examples
     from lcml.errors import ContradictionError, DataError
     from lcml.explain.contributions import average_features
     from lcml.explain.contributions import explain as explain_example
     from lcml.formats import load_model
+    from lcml.inputs.table import Table
 
     loaded = load_model(model)
     try:
@@ -49,22 +58,16 @@ def explain(
     n_averaged, average = len(others) if len(others) > 1 else 0, None
     try:
         if n_averaged:
-            average = average_features(loaded, examples.features[others], get_backend("auto"))
+            average = average_features(loaded, examples.features[others], open_backend("auto"))
     except ContradictionError:  # of another example, which has no features
         n_averaged = 0
-    found = explain_example(loaded, examples.features[row : row + 1][0], top=top, average=average)
+    one = examples.features[row : row + 1]
+    found = explain_example(loaded, one if isinstance(one, Table) else one[0], top=top, average=average)
     truth = labels[row] if labels else None
     chances = {str(name): p for name, p in zip(loaded.classes, found.probabilities, strict=True)}
     if json:
-        values = {
-            "model_path": model,
-            "data": data,
-            "row": row,
-            "true_label": truth,
-            "n_averaged": n_averaged,
-            **asdict(found),
-        }
-        return print_json(values | {"probabilities": chances})
+        values = {"model_path": model, "data": data, "row": row, "true_label": truth, "n_averaged": n_averaged}
+        return print_json(values | asdict(found) | {"probabilities": chances})
     known = "" if truth is None else f" (it is {truth})"
     typer.echo(f"Row {row} of {data}: {found.label}{known}, with probability {chances[str(found.label)]:.4f}")
     against = f"the average of {n_averaged} examples" if n_averaged else "the bias: nothing to average"

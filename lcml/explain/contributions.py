@@ -20,6 +20,7 @@ from lcml.backend import Backend, get_backend
 from lcml.circuits.views import WindowView
 from lcml.explain.conditions import ALWAYS, Cases, CircuitCases, conditions, feature_cases
 from lcml.explain.names import part_words
+from lcml.inputs.table import Table
 from lcml.model.head import predicted_codes
 from lcml.model.model import LogisticCircuit
 from lcml.passes.feature_map import FeatureMap
@@ -100,10 +101,9 @@ def feature_values(model: LogisticCircuit, x: Any) -> FloatArray:
 
 
 def average_features(model: LogisticCircuit, x: Any, backend: Backend | None = None) -> FloatArray:
-    """(n_features,) the mean of every feature over raw examples (n_examples, d), whose features are all held at once.
+    """(n_features,) the mean of every feature over raw examples (n_examples, d), whose features are held at once.
 
-    The features are computed in single precision, by numpy unless `backend` is faster. Raises as
-    `LogisticCircuit.logits`.
+    They are computed in single precision, by numpy unless `backend` is faster. Raises as `LogisticCircuit.logits`.
     """
     average: FloatArray = _values(model, model.encoder.encode(x), backend or get_backend("numpy")).mean(axis=0)
     return average
@@ -116,12 +116,12 @@ def explain(
     top: int = TOP,
     average: FloatArray | None = None,
 ) -> Explanation:
-    """Why the raw example (d,) gets its label: the `top` contributions of largest magnitude, none of exactly 0.
+    """Why the raw example (d,), or the one row of a table, gets its label: the `top` contributions of largest magnitude, none of exactly 0.
 
     names: as `feature_conditions` takes them. average: the `average_features` of the examples that this one is held
     against, none by default. Raises as `LogisticCircuit.logits`.
     """
-    values = feature_values(model, [example])[0]
+    values = feature_values(model, example if isinstance(example, Table) else [example])[0]
     usual = np.zeros_like(values) if average is None else average
     logits = (model.weights @ values + model.bias)[None, :]
     code = int(predicted_codes(logits)[0])

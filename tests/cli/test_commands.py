@@ -17,7 +17,7 @@ from sklearn.datasets import load_iris
 from sklearn.metrics import accuracy_score, f1_score, log_loss
 
 from lcml import LogisticCircuit, load_model, save_model
-from lcml.circuits.circuit import initial_circuit
+from lcml.circuits.circuit import Circuit, initial_circuit
 from lcml.circuits.splits import Split, apply_splits
 from lcml.circuits.vtree import balanced
 from lcml.data import load_splits
@@ -210,6 +210,19 @@ def test_a_single_example_is_explained_against_the_bias(model_path: Path, tmp_pa
     assert {part["average"] for part in found["contributions"]} == {0.0}
     text = output("explain", model_path, tmp_path / "x.npz")
     assert f"= baseline {found['bias']:+.4f} (the bias: nothing to average), and" in text
+
+
+def test_an_example_is_explained_beside_one_that_contradicts_the_circuit(tmp_path: Path) -> None:
+    """Of a and b the circuit admits only a xor b: the average of all examples has no logit."""
+    circuit = Circuit(balanced(2), *(np.array(ids, np.int32) for ids in ([balanced(2).root], [0, 2], [0, 2], [3, 1])))
+    encoder, weights = ScaleEncoder(np.zeros(2), np.ones(2)), np.array([[1.0, -2.0]])
+    save_model(
+        LogisticCircuit.flat(circuit, encoder, ("b", "a"), weights, None, np.array([0.5])), tmp_path / "xor.lcml"
+    )
+    np.savez(tmp_path / "x.npz", X=[[1.0, 0.0], [1.0, 1.0]])
+    found = json.loads(output("explain", tmp_path / "xor.lcml", tmp_path / "x.npz", "--json"))
+    assert (found["label"], found["logit"], found["baseline"], found["n_averaged"]) == ("a", 1.5, 0.5, 0)
+    assert "contradicts the circuit" in refused("explain", tmp_path / "xor.lcml", tmp_path / "x.npz", "--row", 1)
 
 
 def test_explain_needs_no_label(model_path: Path, tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def parity(n: int) -> Circuit:
     vtree = balanced(n)
     gates: dict[tuple[int, bool], int] = {}
     order = [node for node in np.argsort(vtree.height, kind="stable").tolist() if vtree.left[node] >= 0]
-    wanted = [(node, odd) for node in order for odd in (False, True)][: 2 * len(order) - 2] + [(order[-1], True)]
+    wanted = [(node, odd) for node in order for odd in (False, True) if odd or node != order[-1]]
 
     def node_of(node: int, odd: bool) -> int:
         if vtree.left[node] < 0:

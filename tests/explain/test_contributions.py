@@ -87,8 +87,8 @@ def test_an_explanation_by_hand() -> None:
 
 
 def test_an_explanation_against_the_average_by_hand() -> None:
-    """Of three examples a is true in two, "a and not b" in one. Their logits for "no": 1.25 as above, -3.25 for a and b,
-    -10.75 for b alone; what a large bias and a condition that all share add explains none of them."""
+    """Of three examples a is true in two, "a and not b" in one. Their logits for "no": 1.25, -3.25 and
+    -10.75; what a large bias and a condition that all share add explains none of them."""
     model = LogisticCircuit.flat(
         circuit=initial_circuit(balanced(2)),
         encoder=ScaleEncoder(np.zeros(2), np.ones(2)),
