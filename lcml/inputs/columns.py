@@ -28,7 +28,7 @@ from lcml.arrays import FloatArray
 from lcml.errors import DataError, FormatError
 from lcml.inputs.column import Column
 from lcml.inputs.encoding import Encoder, State, Words
-from lcml.inputs.phrases import phrase
+from lcml.inputs.phrases import phrase, value_in_words
 from lcml.inputs.rows import check_features, chunks
 from lcml.inputs.table import RawColumn, Table
 
@@ -158,6 +158,10 @@ class ColumnsEncoder(Encoder):
             return [phrase(self.columns[j], feature_names[j], *sides) for j, sides in found.items()]
 
         return say
+
+    def in_words(self, x: Any, feature_names: Sequence[str]) -> list[str]:
+        """What every column of the first raw example holds: 'age is 37', "state is 'a'", 'since is missing'."""
+        return [value_in_words(*of) for of in zip(self.columns, feature_names, self.codes(x)[0].tolist(), strict=True)]
 
     def inputs_at(self, shares: FloatArray) -> Table:
         return self.examples(np.stack([column.at(shares[:, j]) for j, column in enumerate(self.columns)], axis=1))

@@ -37,6 +37,16 @@ def phrase(column: Column, name: str, true: Set[int], false: Set[int]) -> str:
     return told(column, name, bounds, sorted(values), sorted(others)) + " (or missing)" * may_miss
 
 
+def value_in_words(column: Column, name: str, code: float) -> str:
+    """That the column, called `name`, has the value of this code."""
+    if np.isnan(code):
+        return f"{name} is missing"
+    if not column.is_text:
+        return f"{name} is {shown(column.kind, np.array([code]))[0]}"
+    known = dict(enumerate(column.categories))
+    return f"{name} is {shown_text(known[int(code)]) if code in known else OTHERS}"
+
+
 def _of_categories(column: Column, name: str, values: Set[int], others: Set[int], may_miss: bool) -> str:
     named = [*map(shown_text, column.categories), *([OTHERS] if column.shared else [])]
     if values:
