@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from lcml.learning.settings import LearnSettings
     from lcml.runs.records import RoundRecord
 
+_OF_TABLES = "additive", "trees"
+
 
 class TrainProgress(AbstractContextManager["TrainProgress"]):
     """Shows rounds as they end; `first_round` is the one at hand when the context opens."""
@@ -58,7 +60,8 @@ class TrainProgress(AbstractContextManager["TrainProgress"]):
         """A round, or a step of the final path, has ended."""
         self._n_refined += record.phase == "refine"
         at_penalty = f"penalty {self._n_refined}/{self._n_penalties}"
-        name = {"grow": f"round {record.round}", "refine": at_penalty}.get(record.phase, record.phase)
+        of_phase = {"grow": f"round {record.round}", "refine": at_penalty, "trees": f"{record.round} trees"}
+        name = of_phase.get(record.phase, record.phase)
         words = "elements", "parameters", "validation accuracy"
         if self._bars is not None and self._console.width < _WIDE:
             words = "el.", "par.", "valid"
@@ -72,12 +75,14 @@ class TrainProgress(AbstractContextManager["TrainProgress"]):
             self._bars.update(task, description=name, total=1, completed=1, figures=figures)
             if record.phase == "grow":
                 self._begin(f"round {record.round + 1}", self._settings.round_iterations, left)
+            elif record.phase in _OF_TABLES:
+                self._begin("trees", 1, left)
             elif self._n_refined < self._n_penalties:
                 self._begin(f"penalty {self._n_refined + 1}/{self._n_penalties}", self._settings.final_iterations, left)
             elif self._settings.refit and record.phase == "refine":
                 self._begin("refit", self._settings.final_iterations, left)
         elif not self._quiet:
-            self.say(f"{name}: {figures}, {left}")
+            self.say(f"{name}: {figures}{left and ', '}{left}")
 
     def _begin(self, name: str, total: int, figures: str) -> None:
         assert self._bars is not None
@@ -92,7 +97,10 @@ class TrainProgress(AbstractContextManager["TrainProgress"]):
         return int(min(settings.rounds - record.round, by_size))
 
     def _left(self, record: "RoundRecord") -> str:
-        """How long the rest takes at most, if rounds take as long as this one."""
+        """How long the rest takes at most, if rounds take as long as this one; of a table's model, which takes little,
+        nothing."""
+        if record.phase in _OF_TABLES:
+            return ""
         settings, seconds = self._settings, sum(record.seconds.values())
         self._elapsed += seconds
         n_fits = self._n_penalties - self._n_refined + (settings.refit and record.phase != "refit")

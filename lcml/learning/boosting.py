@@ -29,8 +29,8 @@ LEAST_BRANCH = 5.0
 PRIOR_ROWS = 50.0
 """The l2 of a leaf is the curvature of so many average examples: one number that suits any number of classes."""
 
-_COLUMNS_AT_ONCE = 1 << 18
-"""Rows times columns from which on a histogram is worth several threads."""
+_MANY = 1 << 19
+"""Rows times columns from which on columns are worth several threads."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +116,7 @@ class Booster:
         node = np.zeros(len(residual), np.int32)
         levels = []
         for depth in range(self.depth):
-            level = self._best_level(self._histogram(node, statistics, 1 << depth))
+            level = self._best_level(node, statistics, 1 << depth)
             node = descend(level, self.columns[level.column], self.bins[level.column], node)
             levels.append(level)
         n_leaves = 1 << self.depth
@@ -126,56 +126,65 @@ class Booster:
         self.trees.append(tree)
         return tree
 
-    def _histogram(self, node: NDArray[np.int32], statistics: FloatArray, n_nodes: int) -> FloatArray:
-        """(n_columns, n_nodes, n_bins, n_statistics)."""
-        shape = (len(self.bins), n_nodes, int(self._n_bins.max()), statistics.shape[1])
-        kernel = self.backend.histogram
-        if kernel is None:
-            flat = node * shape[2] + self.bins  # (n_columns, n_rows)
-            size = n_nodes * shape[2]
-            sums = [[np.bincount(of_column, one, size) for one in statistics.T] for of_column in flat]
-            return np.array(sums).transpose(0, 2, 1).reshape(shape)
-        out = np.zeros(shape)
-        n_columns = len(self.bins)
-        step = 1 if self.bins.size > _COLUMNS_AT_ONCE else n_columns
-        parts = [slice(first, first + step) for first in range(0, n_columns, step)]
-        list(self.backend.map(lambda part: kernel(self.bins[part], node, statistics, out[part]), parts))
-        return out
-
-    def _best_level(self, sums: FloatArray) -> Level:
+    def _best_level(self, node: NDArray[np.int32], statistics: FloatArray, n_nodes: int) -> Level:
         """The column, and what its contexts ask, that gain most."""
-        n_sets = (sums.shape[3] - 1) // 2
-        columns = np.arange(len(sums))
-        of_gap = sums[columns, :, self._n_bins - 1]
-        total = sums[0].sum(axis=1)  # (n_nodes, n_statistics), the same for every column
-        present = sums[..., -1] > 0
-        without = sums.copy()
-        without[columns, :, self._n_bins - 1] = 0
-        below = np.cumsum(without, axis=2)
-        below[self._is_category] = sums[self._is_category]
-        is_number = ~self._is_category[:, None, None]
-        has_gap = (of_gap[..., -1] > 0)[..., None] & is_number
-        in_range = np.arange(sums.shape[2]) < (self._n_bins - 1 + self._is_category)[:, None, None]
-        gains = np.full((2, *sums.shape[:3]), -np.inf)
-        for gap_below, no in enumerate((below, below + of_gap[:, :, None])):
-            if gap_below and not has_gap.any():
-                break
-            yes = total[:, None] - no
-            gain = self._score(no, n_sets) + self._score(yes, n_sets) - self._score(total, n_sets)[:, None]
-            right = present & in_range & (no[..., -1] >= LEAST_BRANCH) & (yes[..., -1] >= LEAST_BRANCH)
-            gains[gap_below] = np.where(right & (has_gap if gap_below else True), gain, -np.inf)
-        best = gains.transpose(1, 2, 0, 3).reshape(len(sums), total.shape[0], -1)
-        place = best.argmax(axis=2)
-        gain = np.maximum(np.take_along_axis(best, place[..., None], axis=2)[..., 0], 0)
+        kernel = self.backend.best_questions or best_questions
+        n_columns = len(self.bins)
+        gain, place = np.zeros((n_columns, n_nodes)), np.zeros((n_columns, n_nodes), np.int64)
+
+        def search(of: slice) -> None:
+            arguments = self.bins[of], node, statistics, self._n_bins[of], self._is_category[of], self._l2, LEAST_BRANCH
+            kernel(*arguments, gain[of], place[of])
+
+        step = 1 if self.bins.size > _MANY else n_columns
+        list(self.backend.map(search, [slice(first, first + step) for first in range(0, n_columns, step)]))
         column = int(gain.sum(axis=1).argmax())
-        gap_below, cut = np.divmod(place[column], sums.shape[2])
+        gap_below, cut = np.divmod(place[column], self._n_bins[column] if step == 1 else self._n_bins.max())
         return Level(column, gain[column] > 0, cut, gap_below == 0)
 
-    def _score(self, sums: FloatArray, n_sets: int) -> FloatArray:
-        """R^2 / (H + l2), summed over the weight sets, along the last axis."""
-        squares = sums[..., :n_sets] ** 2 / (sums[..., n_sets : 2 * n_sets] + self._l2)
-        found: FloatArray = squares.sum(axis=-1)
+
+def best_questions(
+    bins: NDArray[np.uint8],
+    node: NDArray[np.int32],
+    statistics: FloatArray,
+    n_bins: NDArray[np.int64],
+    is_category: NDArray[np.bool_],
+    l2: float,
+    least: float,
+    gain: FloatArray,
+    place: NDArray[np.int64],
+) -> None:
+    """What the best question of every column and context gains, at least 0, and its place: the cut, plus the most bins
+    of a column where a gap is below it.
+
+    bins (n_columns, n_rows); node (n_rows,) contexts; statistics (n_rows, 2 n_sets + 1): weighted residuals, curvatures
+    and weights; least: weight of either side; gain, place (n_columns, n_nodes) are filled.
+    """
+    (n_columns, n_nodes), width = gain.shape, int(n_bins.max())
+    n_sets, size = (statistics.shape[1] - 1) // 2, n_nodes * width
+    flat = node * width + bins
+    sums = np.array([[np.bincount(of_column, one, size) for one in statistics.T] for of_column in flat])
+    sums = sums.transpose(0, 2, 1).reshape(n_columns, n_nodes, width, -1)
+
+    def score(sides: FloatArray) -> FloatArray:
+        found: FloatArray = (sides[..., :n_sets] ** 2 / (sides[..., n_sets : 2 * n_sets] + l2)).sum(axis=-1)
         return found
+
+    columns = np.arange(n_columns)
+    of_gap = sums[columns, :, n_bins - 1]
+    total = sums.sum(axis=2, keepdims=True)
+    values = sums.copy()
+    values[columns, :, n_bins - 1] = 0
+    below = np.where(is_category[:, None, None, None], sums, np.cumsum(values, axis=2))
+    asked = (sums[..., -1] > 0) & (np.arange(width) < (n_bins - 1 + is_category)[:, None, None])
+    with_gap = (of_gap[..., -1:] > 0) & ~is_category[:, None, None]
+    gains = []
+    for no, is_right in ((below, asked), (below + of_gap[:, :, None], asked & with_gap)):
+        is_right = is_right & (no[..., -1] >= least) & ((total - no)[..., -1] >= least)
+        gains.append(np.where(is_right, score(no) + score(total - no) - score(total), 0))
+    both = np.concatenate(gains, axis=2)
+    place[:] = both.argmax(axis=2)
+    gain[:] = np.maximum(both.max(axis=2), 0)
 
 
 def descend(level: Level, column: ColumnBins, bins: NDArray[np.uint8], node: NDArray[np.int32]) -> NDArray[np.int32]:

@@ -107,7 +107,7 @@ class TableLearner:
         """Choose the penalty of the additive part and then, a block of trees after another, their number."""
         runs = [_Fold(self, train, choosing) for train, choosing in self._folds]
         best: Quality | None = None
-        for strength in STRENGTHS:
+        for step, strength in enumerate(STRENGTHS):
             list(self.backend.map(lambda run: run.fit(strength), runs))  # noqa: B023  # all are done with it here
             found = self.pooled([run.choosing_logits for run in runs])
             if best is None or self.is_better(found, best):
@@ -116,7 +116,7 @@ class TableLearner:
                     run.keep()
             elif found.log_loss > WORSE * best.log_loss:
                 break
-            yield self.report(0, runs[0], found, best is found)
+            yield self.report("additive", step, runs[0], found, best is found)
             if self._stopping():
                 break
         additive = self._best_quality = best
@@ -145,7 +145,7 @@ class TableLearner:
         run.grow(self._n_trees)
         self._model = self._assembled(run.theta, run.trees)
         parts, parameters = self._model
-        report = self.report(self._n_trees, run, self._best_quality, True)
+        report = self.report("refit", self._n_trees, run, self._best_quality, True)
         self.state = FitState(
             (),
             parameters,
@@ -155,7 +155,6 @@ class TableLearner:
         )
         yield replace(
             report,
-            phase="refit",
             n_elements=sum(part.circuit.n_elements for part in parts),
             n_or_gates=sum(part.circuit.n_or_gates for part in parts),
             n_parameters=parameters.weights.size + parameters.bias.size,
@@ -216,14 +215,14 @@ class TableLearner:
         limit = self.settings.time_limit
         return self._should_stop() or (limit is not None and self.seconds() > limit / 2)
 
-    def report(self, n_trees: int, run: "_Fold", valid: Quality, improved: bool) -> RoundReport:
+    def report(self, phase: str, round: int, run: "_Fold", valid: Quality, improved: bool) -> RoundReport:
         train = self.quality(run.logits, run.train)
         l2 = self._strength / float(self._weights.sum())
         n_leaves = sum(len(np.unique(tree.values, axis=0)) for tree in run.trees)
         n_parameters = self._targets.shape[1] * (self.encoder.n_outputs + n_leaves - len(run.trees) + 1)
         return RoundReport(
-            phase="grow",
-            round=n_trees,
+            phase=phase,
+            round=round,
             n_elements=n_leaves,
             n_or_gates=0,
             n_parameters=n_parameters,
@@ -324,7 +323,7 @@ class _Race:
             found = self._learner.pooled(logits)
             if self._learner.is_better(found, self.best):
                 self.best, self.n_best, improved = found, self.n_trees, True
-        yield self._learner.report(self.n_trees, self._runs[0], found, improved)
+        yield self._learner.report("trees", self.n_trees, self._runs[0], found, improved)
 
 
 def with_steps(

@@ -71,7 +71,7 @@ class RoundRecord:
 
     def metrics(self) -> dict[str, float]:
         """The figures by the names they have in the tracking store, each part of the run under a heading of its own:
-        train/, valid/, circuit/ and time/ over the rounds, penalty/ over the final path of penalties."""
+        train/, valid/, circuit/ and time/ over the rounds or trees, penalty/ over a path of penalties."""
         seconds = sum(self.seconds.values())
         if self.phase == "refit":  # what it reached is the model kept
             return {"time/refit_seconds": seconds}
@@ -84,7 +84,7 @@ class RoundRecord:
         }
         if self.train_log_loss is not None:
             reached["train/loss"] = self.train_log_loss
-        if self.phase == "refine":
+        if self.phase in ("refine", "additive"):
             path = {f"penalty/{name.replace('/', '_')}": value for name, value in reached.items()}
             return path | {"penalty/l2": self.l2, "penalty/seconds": seconds}
         sizes = ("n_elements", "n_or_gates", "n_parameters", "n_splits")

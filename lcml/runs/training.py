@@ -197,7 +197,7 @@ class _Run:
 
     def _record(self, report: RoundReport, step: int, on_round: OnRound) -> None:
         record = RoundRecord.of(report)
-        if record.phase == "grow":
+        if record.phase in ("grow", "trees"):
             self.rounds.append(record)
         for phase, seconds in record.seconds.items():
             self.profile[phase] = self.profile.get(phase, 0.0) + seconds

@@ -1,0 +1,72 @@
+"""The best question of every context and column of a tree's level on a CPU, compiled by numba."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lcml.backend.kernels.compiled import compiled
+
+
+@compiled(fastmath=True)
+def best_questions(
+    bins: NDArray[np.uint8],
+    node: NDArray[np.int32],
+    statistics: NDArray[np.float64],
+    n_bins: NDArray[np.int64],
+    is_category: NDArray[np.bool_],
+    l2: float,
+    least: float,
+    gain: NDArray[np.float64],
+    place: NDArray[Any],
+) -> None:
+    """Fill gain and place (n_columns, n_nodes), see lcml.learning.boosting.best_questions.
+
+    A column at a time: the sums of its bins stay in the cache.
+    """
+    n_columns, n_rows = bins.shape
+    n_nodes, n_statistics = gain.shape[1], statistics.shape[1]
+    n_sets, width = (n_statistics - 1) // 2, n_bins.max()
+    total, no = np.empty(n_statistics), np.empty(n_statistics)
+    for j in range(n_columns):
+        sums = np.zeros((n_nodes, width, n_statistics))
+        if n_statistics == 3:
+            for i in range(n_rows):
+                a, b = node[i], bins[j, i]
+                sums[a, b, 0] += statistics[i, 0]
+                sums[a, b, 1] += statistics[i, 1]
+                sums[a, b, 2] += statistics[i, 2]
+        else:
+            for i in range(n_rows):
+                a, b = node[i], bins[j, i]
+                for m in range(n_statistics):
+                    sums[a, b, m] += statistics[i, m]
+        gap = n_bins[j] - 1
+        for a in range(n_nodes):
+            for m in range(n_statistics):
+                total[m] = 0.0
+                for b in range(n_bins[j]):
+                    total[m] += sums[a, b, m]
+            base = 0.0
+            for k in range(n_sets):
+                base += total[k] ** 2 / (total[n_sets + k] + l2)
+            gain[j, a], place[j, a] = 0.0, 0
+            for gap_below in range(2):
+                if gap_below and (is_category[j] or sums[a, gap, n_statistics - 1] == 0):
+                    continue
+                for m in range(n_statistics):
+                    no[m] = sums[a, gap, m] if gap_below else 0.0
+                for b in range(n_bins[j] if is_category[j] else gap):
+                    if sums[a, b, n_statistics - 1] == 0:
+                        continue
+                    for m in range(n_statistics):
+                        no[m] = sums[a, b, m] + (0.0 if is_category[j] else no[m])
+                    weight = no[n_statistics - 1]
+                    if weight < least or total[n_statistics - 1] - weight < least:
+                        continue
+                    score = -base
+                    for k in range(n_sets):
+                        score += no[k] ** 2 / (no[n_sets + k] + l2)
+                        score += (total[k] - no[k]) ** 2 / (total[n_sets + k] - no[n_sets + k] + l2)
+                    if score > gain[j, a]:
+                        gain[j, a], place[j, a] = score, gap_below * width + b
