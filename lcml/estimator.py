@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 from lcml import __version__
 from lcml.arrays import FloatArray
 from lcml.backend import get_backend
-from lcml.circuits.vtree import Vtree
+from lcml.circuits.vtree import Vtree, over_blocks
 from lcml.data import Examples
 from lcml.data.labels import spelled
 from lcml.data.stratify import apportion, draw
@@ -52,6 +52,8 @@ Callback: TypeAlias = Callable[[RoundRecord], object]
 _DIGEST_BYTES = 16
 """Of a row: among 10^12 rows any two that differ share one with a chance of 10^-15. Rows themselves, of a sparse
 matrix, would fill the memory."""
+
+_NO_LABELS = "no_validation"  # what scikit-learn's validate_data calls it
 
 _IMPORTANCE_EXAMPLES = 128
 """Training examples kept to measure importances by: the standard error of a mean change is then below a tenth of the
@@ -145,20 +147,19 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         check_is_fitted(self)
         return self.model_.logits(self._features(X)[0], get_backend(self.backend), "float64")
 
-    def _features(self, X: Any, y: Any = None, *, reset: bool = False) -> tuple[Matrix, NDArray[Any]]:
+    def _features(self, X: Any, y: Any = _NO_LABELS, *, reset: bool = False) -> tuple[Matrix, NDArray[Any]]:
         """The features, a `Table` where they are a data frame, and the labels, as scikit-learn checks them."""
         if is_frame(X):
-            validate_data(self, X, skip_check_array=True, reset=reset)
+            validate_data(self, X, y, skip_check_array=True, reset=reset)
             table = from_frame(X)
             if not len(table):
                 raise DataError("found 0 examples; give at least one")
-            labels = np.zeros(0) if y is None else column_or_1d(y, warn=True)
-            if y is not None:
+            labels = np.zeros(0) if y is _NO_LABELS else column_or_1d(y, warn=True)
+            if y is not _NO_LABELS:
                 check_consistent_length(X, labels)
             return table, labels
-        arrays = (X,) if y is None else (X, y)
-        checked = validate_data(self, *arrays, reset=reset, dtype="numeric", accept_sparse="csr")
-        features, labels = (checked, np.zeros(0)) if y is None else checked
+        checked = validate_data(self, X, y, reset=reset, dtype="numeric", accept_sparse="csr")
+        features, labels = (checked, np.zeros(0)) if y is _NO_LABELS else checked
         return all_rows(SparseMatrix(features)) if issparse(features) else features, labels
 
     def __sklearn_tags__(self) -> Any:
@@ -315,8 +316,13 @@ def _choose_vtree(
     n_variables = train.values.shape[1]
     if not isinstance(vtree, Vtree):
         return choose_vtree(vtree, shape, train, seed=seed, blocks=blocks)
+    if vtree.n_variables == len(blocks) - 1:
+        return over_blocks(vtree, blocks)
     if vtree.n_variables != n_variables:
-        raise SettingsError(f"vtree: expected one over the {n_variables} variables, found one over {vtree.n_variables}")
+        over = "" if len(blocks) - 1 == n_variables else f" or the {len(blocks) - 1} columns"
+        raise SettingsError(
+            f"vtree: expected one over the {n_variables} variables{over}, found one over {vtree.n_variables}"
+        )
     return vtree
 
 

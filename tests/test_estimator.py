@@ -54,7 +54,18 @@ def test_parameters_are_those_of_learning_with_their_defaults() -> None:
     parameters = LogisticCircuitClassifier().get_params()
     settings = dataclasses.asdict(LearnSettings())
     assert {name: parameters[name] for name in settings} == settings
-    others = {"encoder", "divisor", "vtree", "image_shape", "channels", "augment", "view", "valid_fraction", "backend"}
+    others = {
+        "columns",
+        "encoder",
+        "divisor",
+        "vtree",
+        "image_shape",
+        "channels",
+        "augment",
+        "view",
+        "valid_fraction",
+        "backend",
+    }
     assert set(parameters) - set(settings) == others | {"random_state", "verbose"}
     of_run = TrainConfig().as_dict() | {"channels": (), "view": ()}
     assert {name: parameters[name] for name in others} == {name: of_run[name] for name in others}

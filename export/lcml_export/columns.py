@@ -6,11 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lcml.inputs.columns import Column, ColumnsEncoder
+from lcml.inputs.column import Column
+from lcml.inputs.columns import ColumnsEncoder
 from lcml_export.graph import ML_DOMAIN, Graph, onnx_type
-
-_NO_CATEGORY = -1.0
-"""What stands for a gap among the places of categories."""
 
 
 def codes(graph: Graph, encoder: ColumnsEncoder, types: Sequence[str], kind: Any, output: str) -> None:
@@ -62,18 +60,22 @@ class _Variable(NamedTuple):
 
 
 def encode_columns(graph: Graph, encoder: ColumnsEncoder, features: str, input_type: str) -> str:
-    """Probabilities float32 (n_examples, n_outputs) of codes (n_examples, n_columns), as `Column.encode` computes them;
-    all are NaN where a gap is in a column that had none in training."""
+    """Probabilities float32 (n_examples, n_outputs) of codes (n_examples, n_columns), as `ColumnsEncoder.encode` computes
+    them."""
     columns, by_form = encoder.columns, _variables(encoder)
-    bounds = np.array([bound for own in by_form.values() for variable in own for bound in variable[2:]])
+    instead = [column.filled for column in columns]
+    bounds = np.array(instead + [bound for own in by_form.values() for variable in own for bound in variable[2:]])
     with np.errstate(over="ignore"):
         single = input_type == "float32" and np.array_equal(bounds, bounds.astype(np.float32))
     kind: Any = np.float32 if single else np.float64
     if input_type != kind.__name__:
         features = graph.op("Cast", features, to=onnx_type(kind))
     is_gap = graph.op("IsNaN", features)
-    instead = [column.knots[0] if len(column.knots) else _NO_CATEGORY for column in columns]
     filled = graph.op("Where", is_gap, graph.constant(instead, kind), features)
+    known = filled  # NaN for a gap where training had some
+    if any(column.gaps and len(column.steps) for column in columns):
+        keeps = graph.constant([column.gaps for column in columns])
+        known = graph.op("Where", graph.op("And", is_gap, keeps), features, filled)
     blocks, order = [], []
     for form, own in by_form.items():
         _, index, low, high = zip(*own, strict=True)
@@ -87,7 +89,7 @@ def encode_columns(graph: Graph, encoder: ColumnsEncoder, features: str, input_t
         elif form == "category":
             values = graph.op("Equal", graph.columns(filled, index), graph.constant(low, kind))
         else:  # Less is false of NaN; Not and Less, as for thresholds
-            x, gap_below = graph.columns(features, index), form == "step"
+            x, gap_below = graph.columns(known, index), form == "step"
             before = np.nextafter(np.array(low, kind), kind(-np.inf))
             values = (
                 graph.op("Less", graph.constant(before), x)
@@ -99,14 +101,7 @@ def encode_columns(graph: Graph, encoder: ColumnsEncoder, features: str, input_t
     encoded = graph.concat(blocks, axis=1)
     if np.any(np.diff(order) < 0):
         encoded = graph.columns(encoded, np.argsort(order))
-    refused = np.array([not column.gaps and column.kind != "category" for column in columns])
-    if not refused.any():
-        return encoded
-    nothing, zero = graph.constant(np.where(refused, np.nan, 0), np.float32), graph.constant(0, np.float32)
-    by_column = graph.op("Where", is_gap, nothing, zero)
-    return graph.op(
-        "Add", encoded, graph.op("MatMul", by_column, graph.constant(np.ones((len(columns), 1)), np.float32))
-    )
+    return encoded
 
 
 def _variables(encoder: ColumnsEncoder) -> dict[str, list[_Variable]]:

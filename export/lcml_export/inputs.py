@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
 from lcml.errors import SettingsError
-from lcml.inputs.columns import Column, ColumnsEncoder
+from lcml.inputs.column import Column, shown_date
+from lcml.inputs.columns import ColumnsEncoder
 from lcml.inputs.encoding import Encoder
 from lcml.inputs.table import Table
 from lcml_export.columns import codes
@@ -96,13 +97,8 @@ def chosen_inputs(encoder: Encoder, asked: str | None, input_dtype: str, names: 
         if texts := [column.name for column in encoder.columns if column.is_text]:
             raise SettingsError(f"the column {texts[0]!r} holds categories, no numbers; choose the inputs columns")
         return Inputs(encoder, matrix_type)
-    for column in encoder.columns:
-        if column.name in _RESERVED:
-            raise SettingsError(
-                f"column {column.name!r}: the graph has a value of that name; rename the column and train"
-            )
-        if column.gaps and "" in column.categories:
-            raise SettingsError(f"column {column.name!r} has gaps and the category '', one text in ONNX; rename that")
+    if reserved := [name for name in encoder.names if name in _RESERVED]:
+        raise SettingsError(f"column {reserved[0]!r}: the graph has a value of that name; rename the column and train")
     errors = float32_errors(encoder)
     types = tuple(
         _type(column, input_dtype, error > ROUNDING) for column, error in zip(encoder.columns, errors, strict=True)
@@ -133,7 +129,7 @@ def _values(column: Column) -> Mapping[str, Any]:
         shown = column.categories[: int(np.searchsorted(lengths, _LISTED, side="right"))]
         return {"categories": list(shown), "n_categories": len(column.categories)}
     ends = column.knots[[0, -1]].tolist()
-    return {"range": [column.shown(end) for end in ends] if column.kind == "date" else ends}
+    return {"range": [shown_date(end) for end in ends] if column.kind == "date" else ends}
 
 
 def _type(column: Column, input_dtype: str, widened: bool) -> str:

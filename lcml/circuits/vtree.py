@@ -5,8 +5,7 @@ Source: Pipatsrisawat & Darwiche, "New Compilation Languages Based on Structured
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
-from itertools import pairwise
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -121,16 +120,7 @@ def right_linear(n_variables: int) -> Vtree:
 
 def side_by_side(sizes: Sequence[int]) -> Vtree:
     """Right-linear trees over so many variables each, one after another, joined as `balanced` joins variables."""
-    stops = np.cumsum(sizes).tolist()
-    builder = _Builder()
-    nodes = [builder.right_linear(range(stop - size, stop)) for size, stop in zip(sizes, stops, strict=True)]
-
-    def joined(blocks: list[int]) -> int:
-        middle = (len(blocks) + 1) // 2
-        return blocks[0] if len(blocks) == 1 else builder.inner(joined(blocks[:middle]), joined(blocks[middle:]))
-
-    joined(nodes)
-    return builder.build()
+    return over_blocks(balanced(len(sizes)), np.cumsum([0, *sizes]))
 
 
 def random(n_variables: int, seed: int) -> Vtree:
@@ -210,10 +200,8 @@ def from_mutual_information(
         information += share * _mutual_information(values[part], of_part, alpha)
     builder = _Builder()
     starts = np.arange(values.shape[1] + 1) if blocks is None else np.asarray(blocks)
-    spans = [range(first, stop) for first, stop in pairwise(starts.tolist()) if first < stop]
-    nodes = [builder.right_linear(span) for span in spans]
-    first = [span[0] for span in spans]
-    information = np.maximum.reduceat(np.maximum.reduceat(information, first, axis=0), first, axis=1)
+    information = np.maximum.reduceat(np.maximum.reduceat(information, starts[:-1], axis=0), starts[:-1], axis=1)
+    nodes = [builder.leaf(block) for block in range(len(information))]
     while len(nodes) > 1:
         pairs = _greedy_matching(information)
         alone = sorted(set(range(len(nodes))) - {index for pair in pairs for index in pair})
@@ -222,6 +210,27 @@ def from_mutual_information(
         for row, members in enumerate([*pairs, *((i,) for i in alone)]):
             groups[row, list(members)] = 1 / len(members)
         information = groups @ information @ groups.T
+    return over_blocks(builder.build(), starts)
+
+
+def over_blocks(vtree: Vtree, blocks: ArrayLike) -> Vtree:
+    """The vtree in which variable i stands for the variables blocks[i] to blocks[i + 1] - 1, right-linear.
+
+    blocks: (vtree.n_variables + 1,) whole numbers from 0 on, each more than the one before.
+    """
+    starts = np.asarray(blocks).tolist()
+    if starts[-1] == vtree.n_variables:
+        return vtree
+    builder, made = _Builder(), dict[int, int]()
+    for node in reversed(vtree.top_down):
+        left, right, block = int(vtree.left[node]), int(vtree.right[node]), int(vtree.variable[node])
+        if left >= 0:
+            made[node] = builder.inner(made[left], made[right])
+            continue
+        first, last = starts[block], starts[block + 1] - 1
+        made[node] = builder.leaf(last)
+        for variable in range(last - 1, first - 1, -1):
+            made[node] = builder.inner(builder.leaf(variable), made[node])
     return builder.build()
 
 
@@ -238,9 +247,6 @@ class _Builder:
     def inner(self, left: int, right: int) -> int:
         self._nodes.append((left, right, -1))
         return len(self._nodes) - 1
-
-    def right_linear(self, span: range) -> int:
-        return reduce(lambda right, v: self.inner(self.leaf(v), right), span[-2::-1], self.leaf(span[-1]))
 
     def build(self) -> Vtree:
         left, right, variable = np.array(self._nodes, dtype=np.int32).T

@@ -43,6 +43,7 @@ def explain(
     from lcml.explain.contributions import average_features
     from lcml.explain.contributions import explain as explain_example
     from lcml.formats import load_model
+    from lcml.inputs.table import Table
 
     loaded = load_model(model)
     try:
@@ -60,7 +61,8 @@ def explain(
             average = average_features(loaded, examples.features[others], open_backend("auto"))
     except ContradictionError:  # of another example, which has no features
         n_averaged = 0
-    found = explain_example(loaded, examples.features[row : row + 1][0], top=top, average=average)
+    one = examples.features[row : row + 1]
+    found = explain_example(loaded, one if isinstance(one, Table) else one[0], top=top, average=average)
     truth = labels[row] if labels else None
     chances = {str(name): p for name, p in zip(loaded.classes, found.probabilities, strict=True)}
     if json:

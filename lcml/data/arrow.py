@@ -6,79 +6,89 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lcml.errors import DataError
-from lcml.inputs.table import TRUTH, RawColumn, days
+from lcml.inputs.table import TRUTH, RawColumn, RawKind, days
+
+_UNITS = {"time": 3600 * 10**6, "span": 24 * 3600 * 10**6}
+"""Microseconds of what a number is told in."""
 
 
 class ArrowColumn:
-    """A column of a table: its type, and the texts seen so far. Raises DataError for one of lists or the like."""
+    """A column of a table: its type, and the texts seen so far. Raises DataError for one of lists or the like.
+
+    dtype: of its numbers; gaps: whether there may be some.
+    """
 
     def __init__(self, name: str, arrow_type: Any, gaps: bool) -> None:
         from pyarrow import types
 
         self.name = name
-        self._values = arrow_type.value_type if types.is_dictionary(arrow_type) else arrow_type
-        self._ordered = types.is_dictionary(arrow_type) and arrow_type.ordered
-        self._place: dict[str, int] = {}
-        whole = types.is_integer(self._values)
-        self.dtype = np.dtype(np.float64)
-        if (whole or types.is_floating(self._values)) and not (whole and gaps):
-            self.dtype = np.dtype(self._values.to_pandas_dtype())
-        kinds = (
-            types.is_string,
-            types.is_large_string,
-            types.is_binary,
-            types.is_large_binary,
-            types.is_fixed_size_binary,
-        )
-        self._is_text = any(is_one(self._values) for is_one in kinds)
-        if types.is_boolean(self._values):
-            self._place = {text: i for i, text in enumerate(TRUTH)}
-        known = whole, types.is_floating(self._values), types.is_decimal(self._values), types.is_null(self._values)
-        self._is_date = types.is_timestamp(self._values) or types.is_date(self._values)
-        if not (any(known) or self._is_text or self._place or self._is_date):
-            raise DataError(
-                f"column {name!r} holds {arrow_type}; expected numbers, text, truth values or dates: drop it"
-            )
+        self._type = arrow_type
+        self._form = _form(name, arrow_type)
+        self._place = {text: i for i, text in enumerate(TRUTH)} if types.is_boolean(arrow_type) else {}
+        keeps = types.is_floating(arrow_type) or (types.is_integer(arrow_type) and not gaps)
+        self.dtype = np.dtype(arrow_type.to_pandas_dtype() if keeps else np.float64)
 
     def raw(self, name: str) -> RawColumn:
         """What was read, under that name."""
-        if self._is_date:
-            return RawColumn(name, "date")
-        if self._is_text or self._place:
-            return RawColumn(name, "text", tuple(self._place), bool(self._ordered))
-        return RawColumn(name)
+        kinds: dict[str, RawKind] = {"text": "text", "truth": "text", "date": "date"}
+        return RawColumn(
+            name, kinds.get(self._form, "number"), tuple(self._place), getattr(self._type, "ordered", False)
+        )
 
     def numbers(self, column: Any) -> NDArray[Any]:
         """(n,) the numbers of the next piece."""
         import pyarrow as pa
 
-        if self._is_text:
+        if self._form == "text":
             return self._codes(column)
-        if pa.types.is_dictionary(column.type):
-            column = column.cast(self._values)
-        if self._is_date:
-            return days(np.asarray(column.cast(pa.timestamp("us")).to_numpy(), "datetime64[us]"))
-        if pa.types.is_boolean(column.type):
+        if self._form == "date":  # not safe: a fraction of a microsecond is lost
+            return days(np.asarray(column.cast(pa.timestamp("us"), safe=False).to_numpy(), "datetime64[us]"))
+        if unit := _UNITS.get(self._form):
+            to = pa.time64("us") if self._form == "time" else pa.duration("us")
+            return np.asarray(column.cast(to, safe=False).cast(pa.int64()).cast(pa.float64()).to_numpy()) / unit
+        if self._form == "truth":
             column = column.cast(pa.uint8())
-        if column.null_count or not column.type.equals(self._values) or pa.types.is_decimal(column.type):
-            column = column.cast(pa.float64())
+        if column.null_count or self._form in ("truth", "decimal"):
+            column = column.cast(pa.float64(), safe=False)  # not safe: digits beyond a float's are lost
         return np.asarray(column.to_numpy())
 
     def _codes(self, column: Any) -> NDArray[np.float64]:
         """The places of a piece's texts among all."""
         import pyarrow as pa
 
-        found = []
+        found = [np.zeros(0)]
         for chunk in column.chunks:
             part = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
-            texts = part.dictionary.cast(pa.large_string()) if not pa.types.is_string(self._values) else part.dictionary
-            place = np.array(
-                [
-                    np.nan if text is None else self._place.setdefault(text, len(self._place))
-                    for text in texts.to_pylist()
-                ]
-                + [np.nan]
-            )
-            codes = part.indices.fill_null(len(place) - 1).to_numpy(zero_copy_only=False)
-            found.append(place[codes])
-        return np.concatenate([np.zeros(0), *found])
+            texts = part.dictionary.cast(pa.large_string()).to_pylist()
+            place = [self._place.setdefault(text, len(self._place)) if text else np.nan for text in texts]
+            codes = part.indices.fill_null(len(place)).to_numpy(zero_copy_only=False)
+            found.append(np.array([*place, np.nan])[codes])
+        return np.concatenate(found)
+
+
+def _form(name: str, arrow_type: Any) -> str:
+    """How the values of a column of that type are read."""
+    from pyarrow import types
+
+    forms = {
+        "text": (
+            types.is_dictionary,
+            types.is_string,
+            types.is_large_string,
+            types.is_binary,
+            types.is_large_binary,
+            types.is_fixed_size_binary,
+        ),
+        "number": (types.is_integer, types.is_floating, types.is_null),
+        "decimal": (types.is_decimal,),
+        "truth": (types.is_boolean,),
+        "date": (types.is_timestamp, types.is_date),
+        "time": (types.is_time,),
+        "span": (types.is_duration,),
+    }
+    for form, tests in forms.items():
+        if any(is_one(arrow_type) for is_one in tests):
+            return form
+    raise DataError(
+        f"column {name!r} holds {arrow_type}; expected numbers, text, truth values, dates or times: drop it"
+    )

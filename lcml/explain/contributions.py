@@ -8,18 +8,21 @@ times their average features. What all examples share (a large bias, a condition
 explains none of them. Without examples to average, all averages are 0 and the baseline is the bias.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lcml.arrays import FloatArray
 from lcml.backend import Backend, get_backend
-from lcml.circuits.views import WindowView
+from lcml.circuits.views import SelectedView, WindowView
 from lcml.explain.conditions import ALWAYS, Cases, CircuitCases, conditions, feature_cases
-from lcml.explain.names import part_words
+from lcml.explain.names import part_words, shown_names
+from lcml.inputs.columns import ColumnsEncoder
+from lcml.inputs.table import Table
 from lcml.model.head import predicted_codes
 from lcml.model.model import LogisticCircuit
 from lcml.passes.feature_map import FeatureMap
@@ -76,9 +79,9 @@ def feature_conditions(model: LogisticCircuit, names: Sequence[str] | None = Non
 
 
 def _place_in_words(model: LogisticCircuit, part: int, cell: int) -> str:
-    """Which cell and part a condition is about; nothing where the model has but one."""
+    """Which cell and part a condition is about; nothing where the model has but one, or the parts are of a table."""
     view = model.parts[part].view
-    of_part = f"part {part}" if len(model.parts) > 1 else ""
+    of_part = f"part {part}" if len(model.parts) > 1 and not model.encoder.names else ""
     if isinstance(view, WindowView) and view.n_cells > 1:
         row, column = divmod(cell, view.grid[1])
         return f" in cell ({row}, {column})" + (of_part and f" of {of_part}")
@@ -115,29 +118,36 @@ def explain(
     top: int = TOP,
     average: FloatArray | None = None,
 ) -> Explanation:
-    """Why the raw example (d,) gets its label: the `top` contributions of largest magnitude, none of exactly 0.
+    """Why a raw example gets its label: the `top` contributions of largest magnitude, none of exactly 0.
 
-    names: as `feature_conditions` takes them. average: the `average_features` of the examples that this one is held
-    against, none by default. Raises as `LogisticCircuit.logits`.
+    example: (d,), or a `Table` of one row, whose features about one column alone are told together, with the value that
+    it has there: flow and average are then what the column adds, and the weight is 1. names: as `feature_conditions`
+    takes them. average: the `average_features` of the examples that this one is held against, none by default. Raises
+    as `LogisticCircuit.logits`.
     """
-    values = feature_values(model, [example])[0]
+    one = example if isinstance(example, Table) else [example]
+    values = feature_values(model, one)[0]
     usual = np.zeros_like(values) if average is None else average
     logits = (model.weights @ values + model.bias)[None, :]
     code = int(predicted_codes(logits)[0])
     weights, bias = _class_weights(model, code)
-    groups = _groups(model)
-    firsts = [group.features[0] for group in groups]
-    weight_of = _sums(weights, groups)
-    added = (values - usual)[firsts] * weight_of
+    lines: list[tuple[float, float, float, Callable[[], str]]] = []  # flow, average, weight, and the words
+    of_column: dict[int, list[int]] = {}
+    for group in _groups(model):
+        if (column := _column(model, group)) is not None:
+            of_column.setdefault(column, []).extend(group.features)
+            continue
+        first, weight = group.features[0], weights[group.features].sum()
+        lines.append((values[first], usual[first], weight, partial(_in_words, model, group, names)))
+    if of_column:
+        told = cast(ColumnsEncoder, model.encoder).in_words(one, shown_names(model) if names is None else names)
+        for column, features in of_column.items():
+            own = weights[features]
+            lines.append((own @ values[features], own @ usual[features], 1.0, partial(told.__getitem__, column)))
+    added = np.array([(flow - of_average) * weight for flow, of_average, weight, _ in lines])
     shown = tuple(
-        Contribution(
-            _in_words(model, groups[i], names),
-            flow=float(values[firsts[i]]),
-            weight=float(weight_of[i]),
-            contribution=float(added[i]),
-            average=float(usual[firsts[i]]),
-        )
-        for i in _largest(added, top)
+        Contribution(words(), float(flow), float(weight), float(added[i]), float(of_average))
+        for i, (flow, of_average, weight, words) in ((i, lines[i]) for i in _largest(added, top))
     )
     logit, probabilities = float(weights @ values + bias), tuple(model.head.probabilities(logits)[0].tolist())
     baseline = float(weights @ usual + bias)
@@ -201,6 +211,18 @@ def _groups(model: LogisticCircuit) -> list[_Group]:
             groups += [_Group(number, cell, found, of, [first + i for i in same]) for of, same in in_cell.items()]
             first += len(part.flows)
     return groups
+
+
+def _column(model: LogisticCircuit, group: _Group) -> int | None:
+    """The column of a table that alone the group's features are about."""
+    view, encoder = model.parts[group.part].view, model.encoder
+    literals = np.array(sorted(frozenset[int]().union(*group.cases)), np.intp)
+    n = view.n_variables
+    if not isinstance(encoder, ColumnsEncoder) or not len(literals) or literals[-1] >= 2 * n:
+        return None
+    inputs = np.array(view.inputs)[literals % n] if isinstance(view, SelectedView) else literals % n
+    found = np.unique(np.searchsorted(encoder.blocks, inputs[inputs < encoder.n_outputs], side="right") - 1)
+    return int(found[0]) if len(found) == 1 else None
 
 
 def _in_words(model: LogisticCircuit, group: _Group, names: Sequence[str] | None) -> str:

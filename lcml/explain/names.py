@@ -1,6 +1,6 @@
 """Names for what a circuit's variables read: features, or pixels of channels."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from lcml.circuits.views import IdentityView, SelectedView, View
 from lcml.data.raw import default_names
@@ -39,7 +39,20 @@ def part_words(model: LogisticCircuit, part: int, feature_names: Sequence[str] |
         raise DataError(f"names: expected one per feature, {model.encoder.n_features}, found {len(names)}")
     if isinstance(view, IdentityView):
         return model.encoder.words(names)
+    if isinstance(view, SelectedView):
+        return _selected(model.encoder.words(names), view)
     return one_by_one(variable_names(model.encoder, view, names))
+
+
+def _selected(words: Words, view: SelectedView) -> Words:
+    """Of variables that read those of an encoder, whose words these are; what reads nothing says nothing."""
+
+    def say(literals: Iterable[int]) -> list[str]:
+        sides = ((*divmod(literal, view.n_variables),) for literal in literals)
+        read = {(side, view.inputs[variable]) for side, variable in sides}
+        return words(side * view.n_inputs + variable for side, variable in read if variable < view.n_inputs)
+
+    return say
 
 
 def known_names(model: LogisticCircuit) -> tuple[str, ...] | None:

@@ -28,6 +28,16 @@ def one_by_one(true: Sequence[str], false: Sequence[str] | None = None) -> Words
     return lambda literals: [texts[i] for i in sorted(literals, key=lambda i: i % len(true))]
 
 
+_WRITTEN_OUT, _WHOLE = 1e3, 1e15  # of numbers between these hundredths are told too
+
+
+def short_number(value: float, digits: int = 4) -> str:
+    """A number as people write it: so many digits, or to the hundredth where these would not reach the point."""
+    if _WRITTEN_OUT <= abs(value) < _WHOLE:
+        return f"{value:.{max(2, digits - 4)}f}".rstrip("0").rstrip(".")
+    return f"{value:.{digits}g}"
+
+
 class Encoder(Protocol):
     """What a model, its file, its words and its export ask of an encoder; what a raw example is, it alone knows.
 

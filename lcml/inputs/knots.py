@@ -2,89 +2,157 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from math import ceil
 from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lcml.arrays import FloatArray
-from lcml.errors import DataError, SettingsError
-from lcml.inputs.columns import Column, ColumnKind, ColumnsEncoder, texts_of
+from lcml.errors import DataError, FormatError, SettingsError
+from lcml.inputs.column import Column, ColumnKind, texts_of
+from lcml.inputs.columns import ColumnsEncoder
+from lcml.inputs.rows import Matrix
 from lcml.inputs.table import RawColumn, Table
 
 N_INTERVALS = 8
 """Intervals between the knots of a number of many values."""
 
-RARE = 5
-"""A category of fewer training examples than this shares its variable with the other rare ones."""
+RARE, RARE_SHARE = 5, 0.05
+"""A category of fewer training examples than this, and of less than this share of them, shares its variable with the
+other rare ones."""
+
+MOST_CATEGORIES = 255
+"""So many categories have a variable of their own, the most frequent ones."""
+
+MOSTLY_NUMBERS = 0.9
+"""Of a text column of which more than this share are numbers the rest may be mistakes, and that is said."""
+
+SAMPLED, SAMPLED_BYTES = 200_000, 1 << 28
+"""Knots and categories are those of at most so many training examples, or bytes of them."""
 
 
 def fit_columns(
     table: Table, kinds: Mapping[str, str] | None = None, weights: FloatArray | None = None
 ) -> tuple[ColumnsEncoder, tuple[str, ...]]:
-    """The encoder for training examples, and what should be said of columns that are left out.
+    """The encoder for training examples, and what should be said of columns that are left out, or look like others.
 
     kinds: by column, number, category, ordinal:a<b<c, date or ignore, where it is not what the table says: numbers and
     truth values, dates, text, of which a frame's ordered categories are ordinal. Left out are columns of one value and
     those whose texts all differ: they name rows. weights: how often each example counts. Raises SettingsError for kinds
-    that are none, DataError where nothing is left.
+    that are none or that a column cannot be, DataError where nothing is left.
     """
     asked = dict(kinds or {})
     if unknown := [name for name in asked if name not in table.names]:
         raise SettingsError(f"column {unknown[0]!r} is not there; the columns are {', '.join(table.names[:12])}")
-    counts = np.ones(len(table)) if weights is None else weights
+    values, counts = _sample(table.values, np.ones(len(table)) if weights is None else weights)
     columns, notes = [], []
-    values = table.values[:]
     for j, raw in enumerate(table.columns):
-        asked_kind = asked.get(raw.name)
-        if asked_kind == "ignore":
+        if (asked_kind := asked.get(raw.name)) == "ignore":
             continue
-        column, note = _fit(raw, values[:, j], counts, asked_kind)
-        if column is None:
-            notes.append(f"column {raw.name!r} {note}; it is left out")
-        else:
+        column, note = _fit(raw, values[:, j].astype(np.float64), counts, asked_kind)
+        if note:
+            notes.append(f"column {raw.name!r} {note}")
+        if column is not None:
             columns.append(column)
     if not columns:
         raise DataError("no column tells examples apart: " + ("; ".join(notes) or "there is none"))
     return ColumnsEncoder(tuple(columns)), tuple(notes)
 
 
-def _fit(raw: RawColumn, values: NDArray[Any], counts: FloatArray, asked: str | None) -> tuple[Column | None, str]:
-    """The column, or why there is none."""
-    kind, _, order = (asked or {"text": "ordinal" if raw.ordered else "category"}.get(raw.kind, raw.kind)).partition(
-        ":"
-    )
-    if kind not in get_args(ColumnKind) or (kind == "ordinal" and not order and not raw.ordered):
+def _sample(values: Matrix, counts: FloatArray) -> tuple[NDArray[Any], FloatArray]:
+    """Rows in memory, all of few, and how often each counts."""
+    most = max(1, min(SAMPLED, SAMPLED_BYTES // (8 * values.shape[1])))
+    if len(values) <= most:
+        return values[:], counts
+    rows = np.sort(np.random.default_rng(0).choice(len(values), most, replace=False))
+    return values[rows], counts[rows]
+
+
+def _fit(raw: RawColumn, values: FloatArray, counts: FloatArray, asked: str | None) -> tuple[Column | None, str]:
+    """The column, None where it is left out, and what should be said of it."""
+    looks = {"text": "ordinal" if raw.ordered else "category"}.get(raw.kind, raw.kind)
+    kind, _, order = (asked or looks).partition(":")
+    if (
+        kind not in get_args(ColumnKind)
+        or bool(order) > (kind == "ordinal")
+        or (kind == "ordinal" and not (order or raw.ordered))
+    ):
         raise SettingsError(
             f"column {raw.name!r}: found the kind {asked!r}; expected number, date, category, ordinal:a<b<c or ignore"
         )
+    if kind == "category":
+        return _category(raw, values, counts, guessed=asked is None)
     bare = Column(raw.name, kind, np.zeros(0))  # type: ignore[arg-type]  # checked above
     if kind == "ordinal":
-        categories = tuple(order.split("<")) if order else raw.texts
-        bare = replace(bare, categories=categories, knots=np.arange(len(categories), dtype=np.float64))
-        codes = bare.codes(raw, values)
-        codes = np.where(codes == len(categories), np.nan, codes)
-    elif kind == "category":
-        texts, place = texts_of(raw, values.astype(np.float64))
-        present = np.bincount(place, counts, len(texts) + 1)[:-1]
-        n_rows = np.bincount(place, minlength=len(texts) + 1)[:-1]
-        if raw.kind == "text" and asked is None and len(texts) > 2 and n_rows.max() == 1:
-            return None, "has another text in every row"
-        by_count = sorted(np.flatnonzero(present).tolist(), key=lambda i: (-present[i], texts[i]))
-        often = [i for i in by_count if present[i] >= RARE]
-        rare = len(by_count) - len(often)
-        kept = by_count if rare == 1 and len(by_count) == 2 else often
-        bare = replace(bare, categories=tuple(texts[i] for i in kept), shared=len(kept) < len(by_count))
-        codes = np.where(place == len(texts), np.nan, 0.0)
-        if bare.n_values + bool(np.isnan(codes).any()) < 2 and not bare.spared:
-            return None, "has one value, or rare ones only"
-    else:
-        codes = bare.codes(raw, values)
-        bare = replace(bare, knots=_knots(codes, counts))
+        bare = replace(bare, categories=_ranked(raw, values, order))
+    codes = bare.codes(raw, values)
     gaps = bool(np.isnan(codes).any())
-    if bare.kind != "category" and len(bare.knots) < 2 and (not gaps or np.isnan(codes).all()):
-        return None, "has one value" if not gaps else "is empty"
-    return replace(bare, gaps=gaps), ""
+    n_values = len(np.unique(codes[~np.isnan(codes)]))
+    if n_values + gaps < 2:
+        return None, f"{'has one value' if n_values else 'is empty'}; it is left out"
+    knots = np.arange(len(bare.categories), dtype=np.float64) if kind == "ordinal" else _knots(codes, counts)
+    found = replace(bare, knots=knots, gaps=gaps)
+    try:
+        found.check()
+    except FormatError as error:
+        raise DataError(
+            f"column {raw.name!r} cannot be cut between {knots[0]} and {knots[-1]}: their difference must be finite; "
+            "rescale that column"
+        ) from error
+    return found, ""
+
+
+def _ranked(raw: RawColumn, values: FloatArray, order: str) -> tuple[str, ...]:
+    """The categories of an ordinal in their order."""
+    if not order:
+        return raw.texts
+    ranked, texts = tuple(order.split("<")), texts_of(raw, values)[0]
+    if strange := [text for text in texts if text not in ranked]:
+        raise SettingsError(
+            f"column {raw.name!r}: {strange[0]!r} is not in ordinal:{order}; give all of its values, the lowest first"
+        )
+    if len({"", *ranked}) <= len(ranked) or len(ranked) < 2:
+        raise SettingsError(f"column {raw.name!r}: expected several different values in ordinal:{order}")
+    return ranked
+
+
+def _category(raw: RawColumn, values: FloatArray, counts: FloatArray, *, guessed: bool) -> tuple[Column | None, str]:
+    texts, place = texts_of(raw, values)
+    gaps, weight = bool((place == len(texts)).any()), np.bincount(place, counts, len(texts) + 1)[:-1].astype(np.float64)
+    present = sorted(np.flatnonzero(weight).tolist(), key=lambda i: (-weight[i], texts[i]))
+    if len(present) + gaps < 2:
+        return None, f"{'has one value' if present else 'is empty'}; it is left out"
+    if guessed and raw.kind == "text" and len(present) > 2 and weight.max() == 1:
+        return None, "has another text in every row; it is left out"
+    least = min(RARE, ceil(RARE_SHARE * weight.sum()))
+    kept = present if len(present) == 2 else [i for i in present if weight[i] >= least][:MOST_CATEGORIES]
+    if not kept and not gaps:
+        return None, f"has only texts of fewer than {least} examples; it is left out"
+    categories = tuple(texts[i] for i in kept)
+    column = Column(raw.name, "category", np.zeros(0), categories, gaps, shared=len(kept) < len(present))
+    return column, _looks_like_numbers(raw, weight) if guessed else ""
+
+
+def _looks_like_numbers(raw: RawColumn, weight: FloatArray) -> str:
+    """What should be said of a text column that may be one of numbers, with mistakes."""
+    is_number = np.array([_is_number(text) for text in raw.texts])
+    share = float(weight[is_number].sum() / weight.sum())
+    if not MOSTLY_NUMBERS <= share < 1:
+        return ""
+    odd = raw.texts[np.flatnonzero(~is_number & (weight > 0))[0]]
+    return (
+        f"is text, though {share:.0%} of its values are numbers, because of {odd!r}; it is taken for categories: "
+        f"mend it, or say {raw.name}=number for one sentence on what is none"
+    )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _knots(values: FloatArray, counts: FloatArray) -> FloatArray:

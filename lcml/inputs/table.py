@@ -1,8 +1,8 @@
 """A table: named columns of numbers, dates or text, with gaps, as one matrix of numbers.
 
-    number    its value                                       NaN where there is a gap
-    date      days since 1970-01-01, with their fraction      NaN
-    text      its place among the column's texts              NaN
+    number    its value; of a time of day the hours since midnight, of a span of time days     NaN where there is a gap
+    date      days since 1970-01-01 in UTC, with their fraction                                NaN
+    text      its place among the column's texts; an empty one is a gap                        NaN
 
 What a column means to a model (its knots, its categories) is the encoder's, `lcml.inputs.columns`, which finds columns
 by their names and texts by what they say: two tables may number their texts differently.
@@ -10,6 +10,8 @@ by their names and texts by what they say: two tables may number their texts dif
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, date, time, timedelta
+from decimal import Decimal
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -79,25 +81,32 @@ class Table(RowSet):
 
 
 def stacked(columns: Sequence[tuple[RawColumn, NDArray[Any]]]) -> Table:
-    """The table of columns (n,), numbered as the module says."""
-    dtype = np.result_type(*(values for _, values in columns)) if columns else np.dtype(np.float64)
-    return Table(
-        tuple(column for column, _ in columns), np.stack([values for _, values in columns], axis=1, dtype=dtype)
-    )
+    """The table of columns (n,), at least one, numbered as the module says."""
+    raw, values = zip(*columns, strict=True)
+    return Table(raw, np.stack(values, axis=1, dtype=np.result_type(*values)))
 
 
 def is_frame(x: Any) -> bool:
-    """Whether `from_frame` takes it: it names its columns, and has them by their names."""
-    return hasattr(x, "column_names") or (hasattr(x, "columns") and hasattr(x, "__getitem__"))
+    """Whether `from_frame` takes it: it names its columns, and has them by their names, or gives itself to Arrow."""
+    named = hasattr(x, "column_names") or hasattr(x, "columns")
+    return (named and hasattr(x, "__getitem__")) or hasattr(x, "__arrow_c_stream__")
 
 
 def from_frame(frame: Any) -> Table:
-    """The table in a data frame: pandas, polars, pyarrow or what else gives arrays by the names of its columns.
+    """The table in a data frame: pandas, polars, pyarrow, what else gives arrays by the names of its columns, or by
+    Arrow's C stream.
 
-    Raises DataError for names that are there twice and columns that hold neither numbers, truth values, dates nor text.
+    Raises DataError for names that are there twice, and columns that hold neither numbers, truth values, dates, times
+    nor text.
     """
+    if hasattr(frame, "__arrow_c_stream__") and (hasattr(frame, "column_names") or not hasattr(frame, "__getitem__")):
+        import pyarrow as pa
+
+        frame = pa.table(frame)
     keys = list(frame.column_names if hasattr(frame, "column_names") else frame.columns)
     names = [str(key) for key in keys]
+    if not names:
+        raise DataError("the data frame has no columns; give at least one")
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise DataError(f"the column name {twice!r} is there twice; give every column its own name")
@@ -106,42 +115,86 @@ def from_frame(frame: Any) -> Table:
 
 def raw_column(name: str, series: Any) -> tuple[RawColumn, NDArray[Any]]:
     """A column of a frame, or an array (n,), and its numbers."""
-    order = getattr(getattr(series, "dtype", None), "categories", None)
-    ordered = bool(getattr(getattr(series, "dtype", None), "ordered", False))
+    dtype = getattr(series, "dtype", None)
     values = np.asarray(series.to_numpy() if hasattr(series, "to_numpy") else series)
-    if values.dtype.kind in "iuf":
-        return RawColumn(name), values
-    if values.dtype.kind == "M":
-        return RawColumn(name, "date"), days(values)
-    if values.dtype.kind == "b":
-        return RawColumn(name, "text", TRUTH), values.astype(np.float64)
+    if not hasattr(dtype, "categories"):
+        if values.dtype.kind in "iuf":
+            return RawColumn(name), values
+        if values.dtype.kind == "M":
+            return RawColumn(name, "date"), days(values)
+        if values.dtype.kind == "m":
+            return RawColumn(name), np.where(np.isnat(values), np.nan, values / np.timedelta64(1, "D"))
     listed = values.tolist()
-    present = {type(value) for value in listed if not _is_gap(value)}
-    if present and present <= {int, float, np.float64, np.int64}:
-        return RawColumn(name), np.array([np.nan if _is_gap(value) else value for value in listed], np.float64)
-    if present == {bool}:
-        return RawColumn(name, "text", TRUTH), np.array([np.nan if _is_gap(v) else v for v in listed], np.float64)
-    if any(hasattr(kind, "toordinal") for kind in present):
-        return RawColumn(name, "date"), days(np.array([None if _is_gap(v) else v for v in listed], "datetime64[us]"))
-    if odd := present - {str, bool, int, float}:
-        culprit = min(kind.__name__ for kind in odd)
-        raise DataError(f"column {name!r} holds {culprit}; expected numbers, truth values, dates or text: drop it")
-    place = {str(text): i for i, text in enumerate(order)} if ordered and order is not None else {}
-    codes = [np.nan if _is_gap(value) else place.setdefault(spelling(value), len(place)) for value in listed]
-    return RawColumn(name, "text", tuple(place), ordered), np.array(codes, np.float64)
+    try:
+        distinct = [value for value in dict.fromkeys(listed) if not _is_gap(value)]
+    except TypeError as error:
+        raise DataError(f"column {name!r} holds no single values ({error}); drop it") from error
+    if getattr(dtype, "ordered", False):
+        raw = RawColumn(name, "text", tuple(map(spelling, dtype.categories)), ordered=True)  # type: ignore[union-attr]
+    elif hasattr(dtype, "categories"):
+        raw = RawColumn(name, "text", _texts(distinct))
+    else:
+        raw = _meant(name, distinct)
+    number = dict(zip(distinct, _numbered(raw, distinct), strict=True))
+    return raw, np.array([number.get(value, np.nan) for value in listed], np.float64)
+
+
+def _meant(name: str, distinct: Sequence[Any]) -> RawColumn:
+    """What a column of these objects is."""
+    kinds = {type(value) for value in distinct}
+    if kinds and kinds <= {bool, np.bool_}:
+        return RawColumn(name, "text", TRUTH)
+    if all(issubclass(kind, date) for kind in kinds) and kinds:
+        return RawColumn(name, "date")
+    if all(issubclass(kind, _MEASURES) for kind in kinds) and bool not in kinds:
+        return RawColumn(name)
+    if odd := sorted(kind.__name__ for kind in kinds if not issubclass(kind, _WORDS)):
+        beside = " beside others" if len(kinds) > 1 else ""
+        raise DataError(
+            f"column {name!r} holds {odd[0]}{beside}; expected numbers, text, truth values, dates or times: drop it"
+        )
+    return RawColumn(name, "text", _texts(distinct))
+
+
+def _texts(values: Sequence[Any]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(map(spelling, values)))
+
+
+def _numbered(raw: RawColumn, values: Sequence[Any]) -> list[float]:
+    """The number of each of several objects, as the module says."""
+    if raw.kind == "text":
+        place = {text: float(i) for i, text in enumerate(raw.texts)}
+        return [place[spelling(value)] for value in values]
+    if raw.kind == "date":
+        found = [
+            value.astimezone(UTC).replace(tzinfo=None) if getattr(value, "tzinfo", 0) else value for value in values
+        ]
+        listed: list[float] = days(np.array(found, "datetime64[us]")).tolist()
+        return listed
+    return [_number(value) for value in values]
+
+
+def _number(value: Any) -> float:
+    """A time of day in hours, a span in days, else a number."""
+    if isinstance(value, time):
+        return value.hour + value.minute / 60 + (value.second + value.microsecond / 1e6) / 3600
+    return value / timedelta(days=1) if isinstance(value, timedelta) else float(value)
 
 
 TRUTH = ("false", "true")
 """How truth values are spelled."""
 
+_MEASURES = (int, float, np.integer, np.floating, Decimal, time, timedelta)
+_WORDS = (str, bytes, bool, np.bool_, int, float, np.integer, np.floating, Decimal)
+
 
 def spelling(value: Any) -> str:
     """The one text of a value of a text column: whole numbers without a point, truth values in small letters."""
-    if isinstance(value, bool):
-        return TRUTH[value]
+    if isinstance(value, bool | np.bool_):
+        return TRUTH[int(value)]
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
-    return str(value)
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
 
 
 def days(dates: NDArray[Any]) -> NDArray[np.float64]:
@@ -152,5 +205,6 @@ def days(dates: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _is_gap(value: Any) -> bool:
-    """None, NaN, and what pandas writes for them."""
-    return value is None or type(value).__name__ in ("NAType", "NaTType") or (value != value) is True
+    """None, NaN, what pandas writes for them, and the empty text."""
+    empty = value is None or (isinstance(value, str | bytes) and not value)
+    return empty or type(value).__name__ in ("NAType", "NaTType") or (value != value) is True

@@ -24,7 +24,8 @@ from scipy.optimize import minimize
 from scipy.sparse import block_diag, csr_array
 
 from lcml.arrays import FloatArray
-from lcml.inputs.columns import Column, ColumnsEncoder
+from lcml.inputs.column import Column
+from lcml.inputs.columns import ColumnsEncoder
 from lcml.model.head import Head
 
 MAX_ITERATIONS = 40

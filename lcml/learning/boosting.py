@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from lcml.arrays import FloatArray
 from lcml.backend import Backend
-from lcml.inputs.columns import Column
+from lcml.inputs.column import Column
 from lcml.inputs.knots import even_cuts
 
 MOST_STEPS = 63

@@ -252,8 +252,8 @@ def choose_vtree(
     blocks: NDArray[np.intp] | None = None,
 ) -> Vtree:
     """The vtree of that kind over all variables, for encoded training examples, where they are images of that shape;
-    mutual information is that given the class, over a sample of many examples, and keeps the variables of each of the
-    encoder's `blocks` together.
+    mutual information is that given the class, over a sample of many examples. All keep the variables of each of the
+    encoder's `blocks` together, right-linear.
 
     Raises DataError for a grid, or an offset, where the data are no images.
     """
@@ -275,9 +275,12 @@ def choose_vtree(
         rows = np.sort(np.random.default_rng(seed).choice(n_examples, n_read, replace=False))
         weights = None if train.weights is None else train.weights[rows]
         return vtrees.from_mutual_information(train.values[rows], train.labels[rows], weights, blocks=blocks)
+    n_blocks = n_variables if blocks is None else len(blocks) - 1
     if kind == "random":
-        return vtrees.random(n_variables, seed)
-    return vtrees.balanced(n_variables) if kind == "balanced" else vtrees.right_linear(n_variables)
+        over = vtrees.random(n_blocks, seed)
+    else:
+        over = vtrees.balanced(n_blocks) if kind == "balanced" else vtrees.right_linear(n_blocks)
+    return over if blocks is None else vtrees.over_blocks(over, blocks)
 
 
 def mixed(examples: Examples, seed: int) -> Examples:

@@ -7,6 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lcml.data import Examples
+from lcml.inputs.rows import check_features
+
 TABLE = "a,b,label\n" + "".join(f"{i},{i / 2},{'yes' if i % 2 else 'no'}\n" for i in range(20))
 
 
@@ -35,3 +38,9 @@ def write(folder: Path, content: str | bytes, name: str = "table.csv") -> Path:
     path = folder / name
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     return path
+
+
+def numbers_of(examples: Examples) -> NDArray[Any]:
+    """The features of a table of numbers without gaps."""
+    found: NDArray[Any] = np.asarray(check_features(examples.features))
+    return found

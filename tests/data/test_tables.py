@@ -15,22 +15,23 @@ from pyarrow import parquet
 
 from lcml.data import UNLABELLED, load_examples, load_splits
 from lcml.errors import DataError, FormatError, MissingDependencyError
-from tests.data.files import TABLE, write
+from lcml.inputs.encoders import fit_encoder
+from tests.data.files import TABLE, numbers_of, write
 
 
 def test_csv_is_read_by_column_name(tmp_path: Path) -> None:
     splits = load_splits(write(tmp_path, "\ufeff" + TABLE))
     assert (splits.name, splits.classes, splits.feature_names) == ("table", ("no", "yes"), ("a", "b"))
     for part in (splits.train, splits.valid, splits.test):
-        assert np.all(part.features[:, 0] % 2 == part.labels)
-        assert np.all(part.features[:, 0] == 2 * part.features[:, 1])
+        assert np.all(numbers_of(part)[:, 0] % 2 == part.labels)
+        assert np.all(numbers_of(part) @ [1, -2] == 0)
     assert load_splits(write(tmp_path, TABLE.replace("label", "answer")), target="answer").classes == ("no", "yes")
 
 
 def test_a_model_finds_its_columns_in_any_order(tmp_path: Path) -> None:
     path = write(tmp_path, "b,note,a,y\n1,text,2,yes\n3,text,4,no\n")
     examples = load_examples(path, classes=("maybe", "no", "yes"), feature_names=("a", "b"))
-    assert examples.features[:].tolist() == [[2, 1], [4, 3]]
+    assert numbers_of(examples).tolist() == [[2, 1], [4, 3]]
     assert examples.labels.tolist() == [2, 1]
     assert load_examples(path, feature_names=("a", "b"), require_labels=False).labels.tolist() == [UNLABELLED] * 2
     with pytest.raises(DataError, match="row 0 has the label 'yes', which was not in training"):
@@ -41,8 +42,8 @@ def test_a_model_finds_its_columns_in_any_order(tmp_path: Path) -> None:
 
 def test_columns_without_names_match_by_position(tmp_path: Path) -> None:
     path = write(tmp_path, "label,1x1,1x2\n0,5,6\n1,7,8\n")
-    assert load_examples(path, feature_names=("pixel_0_0", "pixel_0_1")).features[:].tolist() == [[5, 6], [7, 8]]
-    assert load_examples(path, feature_names=("x0", "x1")).features[:].tolist() == [[5, 6], [7, 8]]
+    assert numbers_of(load_examples(path, feature_names=("pixel_0_0", "pixel_0_1"))).tolist() == [[5, 6], [7, 8]]
+    assert numbers_of(load_examples(path, feature_names=("x0", "x1"))).tolist() == [[5, 6], [7, 8]]
 
 
 def test_another_width_is_refused(tmp_path: Path) -> None:
@@ -65,7 +66,7 @@ def test_parquet_types(tmp_path: Path) -> None:
     parquet.write_table(table, path)
     splits = load_splits(path)
     assert (splits.classes, splits.feature_names) == (("a", "b"), ("size.mm", "old", "price"))
-    assert load_examples(path).features[:2].tolist() == [[1.5, 1, 1], [2.5, 0, 2]]
+    assert numbers_of(load_examples(path))[:2].tolist() == [[1.5, 1, 1], [2.5, 0, 2]]
 
 
 def test_constant_and_equal_columns_are_legal(tmp_path: Path) -> None:
@@ -83,10 +84,6 @@ def test_constant_and_equal_columns_are_legal(tmp_path: Path) -> None:
         (TABLE.replace("a,b", "a,y"), r"which column is the target\? y, label all could be it"),
         (TABLE.replace("a,b", "a,a"), "column name 'a' is there twice"),
         (TABLE.replace("a,b", "a,"), "column 1 has no name"),
-        (TABLE.replace("\n3,1.5", "\n3,red"), "column 'b' is not numeric .*row 3 holds 'red'"),
-        (TABLE.replace("\n3,1.5", "\n3,"), "row 3 of column 'b' is empty"),
-        (TABLE.replace("\n3,1.5", "\n3,NaN"), "row 3 of column 'b' is empty"),
-        (TABLE.replace("\n3,1.5", "\n3,inf"), r"row 3, column 1 \('b'\) is inf"),
         (TABLE.replace("\n3,1.5,yes", "\n3,1.5,"), r"row 3 of the target 'label' is empty"),
         (TABLE.replace("\n3,1.5,yes", "\n3,1.5,NA"), r"row 3 of the target 'label' is empty"),
         (TABLE.replace("yes", "1").replace("no", "0").replace("\n3,1.5,1", "\n3,1.5,null"), "row 3 of the target"),
@@ -106,6 +103,21 @@ def test_tables_that_cannot_be_learned_from(tmp_path: Path, content: str | bytes
     with pytest.raises((DataError, FormatError), match=message) as caught:
         load_splits(write(tmp_path, content))
     assert "table.csv" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("red", r"column 'b' is not numeric \(text: 0.0, 0.5, 1.0\); drop it, or choose the encoder columns"),
+        ("", r"row 3, column 1 \('b'\) is nan; features must be finite: fill in or drop it"),
+        ("NaN", r"row 3, column 1 \('b'\) is nan"),
+        ("inf", r"row 3, column 1 \('b'\) is inf"),
+    ],
+)
+def test_an_encoder_of_numbers_alone_refuses_other_columns(tmp_path: Path, value: str, message: str) -> None:
+    features = load_examples(write(tmp_path, TABLE.replace("\n3,1.5", f"\n3,{value}"))).features
+    with pytest.raises(DataError, match=message):
+        fit_encoder("scale", features, feature_names=("a", "b"))
 
 
 def test_other_wrong_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,17 +165,17 @@ def test_line_breaks_in_quotes_and_long_rows(tmp_path: Path) -> None:
     broken = "a,b,note,label\n" + "".join(f'{i},{i},"{"x" * 90}\n{"y" * 90}",{i % 2}\n' for i in range(12_000))
     path = write(tmp_path, broken, "broken.csv")
     assert path.stat().st_size > 2_000_000
-    assert load_examples(path, feature_names=("a", "b")).features[:].tolist() == [[i, i] for i in range(12_000)]
+    assert numbers_of(load_examples(path, feature_names=("a", "b"))).tolist() == [[i, i] for i in range(12_000)]
     rows = [",".join([f"{i}.123456789012345{'0' * 200}"] * 5_000) + f",{i % 2}\n" for i in range(4)]
     wide = write(tmp_path, ",".join(f"c{j}" for j in range(5_000)) + ",y\n" + "".join(rows), "wide.csv")
     assert min(map(len, rows)) > 1_000_000
-    assert load_examples(wide, classes=(0, 1)).features[:, -1].tolist() == [i + 0.123456789012345 for i in range(4)]
+    assert numbers_of(load_examples(wide, classes=(0, 1)))[:, -1].tolist() == [i + 0.123456789012345 for i in range(4)]
 
 
 def test_columns_named_by_numbers(tmp_path: Path) -> None:
     path = write(tmp_path, "0,1,2\n" + "".join(f"{i},{-i},{i % 2}\n" for i in range(10)))
     assert load_splits(path, target="2").feature_names == ("0", "1")
-    assert load_examples(path, feature_names=("1",), target="2").features[3].tolist() == [-3]
+    assert numbers_of(load_examples(path, feature_names=("1",), target="2"))[3].tolist() == [-3]
     with pytest.raises(DataError, match=r"starts with numbers .* name the target among them with --target"):
         load_splits(path)
 
@@ -186,7 +198,7 @@ def test_a_frames_index_is_no_feature(tmp_path: Path) -> None:
     assert "column 'visit' numbers the rows" in splits.notes[0]
     assert load_splits(tmp_path / "frame.parquet", target="label").feature_names == ("a",)
     asked = load_examples(tmp_path / "frame.parquet", feature_names=("visit", "a"))  # by a model that was trained on it
-    assert asked.features[3].tolist() == [9, 3]
+    assert numbers_of(asked)[3].tolist() == [9, 3]
 
 
 def test_a_directory_of_parquet_parts_is_one_table(tmp_path: Path) -> None:

@@ -16,7 +16,8 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from lcml.circuits import vtree as vtrees
-from lcml.inputs.columns import Column, ColumnsEncoder
+from lcml.inputs.column import Column
+from lcml.inputs.columns import ColumnsEncoder
 from lcml.inputs.encoders import ScaleEncoder
 from lcml.model.model import LogisticCircuit
 from tests.export.models import model_on

@@ -106,7 +106,9 @@ def test_it_is_explained_by_default_with_the_names_of_its_features(model: Logist
 def test_an_unknown_kind_is_refused(model: LogisticCircuit, tmp_path: Path) -> None:
     from lcml_export import export_model
 
-    with pytest.raises(FormatError, match="not an encoder: kind 'spline'; expected scale, boolean, channels, fruit"):
+    with pytest.raises(
+        FormatError, match="not an encoder: kind 'spline'; expected scale, boolean, channels, columns, fruit"
+    ):
         registry.stored_encoder("spline", {})
     with pytest.raises(SettingsError, match="encoder 'fruit': expected one that ONNX can hold: scale, boolean"):
         export_model(model, tmp_path / "fruit.onnx")

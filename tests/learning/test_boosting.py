@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from lcml.backend import get_backend
-from lcml.inputs.columns import Column
+from lcml.inputs.column import Column
 from lcml.learning.boosting import LEAST_BRANCH, PRIOR_ROWS, Booster, ColumnBins, cut_column, leaves
 
 N = 120
