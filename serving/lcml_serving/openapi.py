@@ -143,13 +143,11 @@ def _row(columns: Sequence[Column]) -> Json:
     """A row of a table, whose further columns are ignored."""
     of_column: Json = {}
     for column in columns:
-        told, is_text = column.described(), column.kind in ("category", "ordinal")
+        is_text = column.kind in ("category", "ordinal")
+        ends = f"{column.n_categories} categories" if is_text else " to ".join(map(str, column.range))
         types = ["string", "boolean", "number"] if is_text else ["number", "string"]
-        described = ", ".join(
-            f"{key}: {value}" for key, value in told.items() if key in ("kind", "range", "n_categories")
-        )
-        of_column[column.name] = {"type": types + ["null"] * column.gaps, "description": described}
-        if is_text and column.categories:
+        of_column[column.name] = {"type": types + ["null"] * column.gaps, "description": f"{column.kind}, {ends}"}
+        if column.categories:
             of_column[column.name]["examples"] = list(column.categories)
     return _object(of_column)
 
