@@ -24,16 +24,26 @@ from lcml.data.labels import spelled
 from lcml.data.stratify import apportion, draw
 from lcml.errors import DataError, SettingsError
 from lcml.explain.importance import feature_importances
+from lcml.inputs.columns import ColumnsEncoder
 from lcml.inputs.encoding import encoded
 from lcml.inputs.rows import Matrix, SparseMatrix, all_rows, chunks
 from lcml.inputs.table import Table, from_frame, is_frame
 from lcml.learning.learner import Learner
 from lcml.learning.state import EncodedSet, RoundReport
-from lcml.model.head import HEADS, predicted_codes
+from lcml.learning.table_learner import MOST_FOR_FOLDS, TableLearner
+from lcml.model.head import predicted_codes
 from lcml.model.model import LogisticCircuit
 from lcml.runs.config import VtreeKind
 from lcml.runs.parameters import Parameters, described, takes
-from lcml.runs.preparation import check_shape, choose_places, choose_vtree, encoded_shape, make_encoder, to_learn_from
+from lcml.runs.preparation import (
+    check_shape,
+    choose_places,
+    choose_vtree,
+    encoded_shape,
+    make_encoder,
+    takes_columns,
+    to_learn_from,
+)
 from lcml.runs.records import RoundRecord
 from lcml.runs.specs import Shape, parse_augment, parse_view
 
@@ -122,7 +132,8 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
 
     def predict_proba(self, X: ArrayLike) -> FloatArray:
         """(n_examples, n_classes) probabilities, columns in the order of classes_."""
-        return HEADS[self.link].probabilities(self._logits(X))
+        logits = self._logits(X)
+        return self.model_.head.probabilities(logits)
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()
@@ -177,9 +188,12 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         if valid_fraction == 0 and chosen.augment is None:  # no draw: weights are repeated examples
             examples, weights = _merged(examples, weights)
         codes = examples.labels
-        rest, aside = _set_aside(codes, valid_fraction, settings.seed)
         shape = check_shape(chosen.image_shape, examples.features.shape[1], "X")
         names = getattr(self, "feature_names_in_", None)
+        of_table = takes_columns(chosen.encoder, examples.features, shape, chosen.channels)
+        with_trees = of_table and settings.structure != "splits"
+        in_folds = with_trees and len(codes) <= MOST_FOR_FOLDS and eval_examples is None
+        rest, aside = _set_aside(codes, 0 if in_folds else valid_fraction, settings.seed)
         raw = examples.select(rest)
         of_rest = None if weights is None else weights[rest]
         kinds = dict(chosen.columns or {})
@@ -196,36 +210,54 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
             of_rows = None if weights is None else weights[rows]
             return to_learn_from(examples.select(rows), encoder, augmentation, shape, settings, backend, of_rows)
 
-        train, choosing = training(rest), eval_examples or examples.select(aside)
+        choosing = eval_examples or examples.select(aside)
         choosing_weights = None if weights is None or eval_examples is not None else weights[aside]
-        valid = EncodedSet(encoded(encoder, choosing.features), choosing.labels, choosing_weights)
-        views = [parse_view(text) for text in chosen.view or ("whole",)]
-        whole = partial(
-            _choose_vtree, chosen.vtree, encoded_shape(encoder, shape), train, settings.seed, encoder.blocks
-        )
-        places = choose_places(views, encoder, shape, whole)
-        learner = Learner(places, train, valid, len(self.classes_), settings, backend)
-        spared = settings.refit and len(rest) < len(codes)
-        everything = partial(training, np.arange(len(codes))) if spared else None
+        everything, stops = None, list[bool]()
+        learner: Learner | TableLearner
+        if isinstance(encoder, ColumnsEncoder) and with_trees:
+            every = raw if aside is rest else raw.joined(choosing)
+            learner = TableLearner(
+                encoder,
+                EncodedSet(every.features, every.labels, _joined_weights(of_rest, choosing_weights, every)),
+                len(rest),
+                len(self.classes_),
+                settings,
+                backend,
+                held_out=eval_examples is not None,
+                should_stop=lambda: bool(stops),
+            )
+        else:
+            train = training(rest)
+            valid = EncodedSet(encoded(encoder, choosing.features), choosing.labels, choosing_weights)
+            views = [parse_view(text) for text in chosen.view or ("whole",)]
+            whole = partial(
+                _choose_vtree, chosen.vtree, encoded_shape(encoder, shape), train, settings.seed, encoder.blocks
+            )
+            places = choose_places(views, encoder, shape, whole)
+            learner = Learner(
+                places, train, valid, len(self.classes_), settings, backend, should_stop=lambda: bool(stops)
+            )
+            if settings.refit and len(rest) < len(codes):
+                everything = partial(training, np.arange(len(codes)))
         self.history_: list[RoundRecord] = []
         for report in _reports(learner, everything):
             self.history_.append(RoundRecord.of(report))
             if chosen.verbose:
                 print(self.history_[-1].line())
             if callback is not None and callback(self.history_[-1]):
-                break
+                stops.append(True)
         assert learner.state is not None
         self.best_round_ = learner.state.best.round
         sample = np.random.default_rng(settings.seed).permutation(len(raw))[:_IMPORTANCE_EXAMPLES]
         self._sample = raw.features[sample]
         parts, fitted = learner.best()
         self.model_ = LogisticCircuit(
-            encoder=encoder,
+            encoder=learner.encoder if isinstance(learner, TableLearner) else encoder,
             parts=parts,
             classes=_model_classes(self.classes_),
             weights=fitted.weights,
             bias=fitted.bias,
-            link=settings.link,
+            link=learner.link,
             provenance={
                 "settings": settings.as_dict()
                 | {"channels": list(chosen.channels), "augment": chosen.augment, "view": list(chosen.view)},
@@ -238,7 +270,15 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
 LogisticCircuitClassifier.__doc__ = f"{LogisticCircuitClassifier.__doc__}\n{described(Parameters)}"
 
 
-def _reports(learner: Learner, everything: Callable[[], EncodedSet] | None) -> Iterator[RoundReport]:
+def _joined_weights(first: FloatArray | None, second: FloatArray | None, examples: Examples) -> FloatArray | None:
+    """The weights of examples of which the first have those of `first`, and all others 1 where `second` is None."""
+    if first is None:
+        return None
+    rest = np.ones(len(examples) - len(first)) if second is None else second
+    return np.concatenate([first, rest])[: len(examples)]
+
+
+def _reports(learner: Learner | TableLearner, everything: Callable[[], EncodedSet] | None) -> Iterator[RoundReport]:
     """The rounds, the penalties and, on `everything`, the refit."""
     yield from learner.grow()
     yield from learner.refine()

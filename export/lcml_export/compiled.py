@@ -7,12 +7,12 @@ from numpy.typing import NDArray
 
 from lcml.arrays import FloatArray
 from lcml.circuits.parts import Part
-from lcml.circuits.views import IdentityView
+from lcml.circuits.views import SelectedView, WindowView
 from lcml.errors import CircuitError
 from lcml.model.model import LogisticCircuit
 from lcml_export.factoring import factor
 from lcml_export.program import Program
-from lcml_export.reduction import flows_as_terms, merged, reduce_flows
+from lcml_export.reduction import flows_as_terms, merged, over_inputs, reduce_flows
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +33,7 @@ class PooledPart:
 class CompiledModel:
     """logits = bias + `whole` of the encoded inputs + the sum over `pooled`.
 
-    whole: for all parts with an identity view together, None without one, and where all parts go through the passes.
+    whole: for all parts without windows together, None without one, and where all parts go through the passes.
     """
 
     whole: Program | None
@@ -55,17 +55,22 @@ def compile_model(model: LogisticCircuit, passes: bool) -> CompiledModel:
     parts = list(zip(model.parts, model.flow_weights, strict=True))
     if passes:
         return CompiledModel(None, tuple(_by_passes(*part) for part in parts), model.bias)
-    whole = [
-        reduce_flows(part.circuit, weights[:, 0]) for part, weights in parts if isinstance(part.view, IdentityView)
-    ]
+    whole, others = [], []
+    for part, weights in parts:
+        if isinstance(part.view, WindowView):
+            others.append((part, weights))
+            continue
+        terms = reduce_flows(part.circuit, weights[:, 0])
+        if isinstance(part.view, SelectedView):
+            terms = over_inputs(terms, part.view.inputs, part.view.n_inputs)
+        whole.append(terms)
     program = factor(merged(whole)) if whole else None
     bias = model.bias if program is None else model.bias + program.bias
     pooled = []
-    for part, weights in parts:
-        if not isinstance(part.view, IdentityView):
-            compiled, gain = _compiled(part, weights)
-            pooled.append(compiled)
-            bias = bias + gain
+    for part, weights in others:
+        compiled, gain = _compiled(part, weights)
+        pooled.append(compiled)
+        bias = bias + gain
     return CompiledModel(program, tuple(pooled), bias)
 
 

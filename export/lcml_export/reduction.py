@@ -61,6 +61,26 @@ def flows_as_terms(circuit: Circuit, flows: NDArray[np.integer]) -> TermSum:
     return _combined(circuit.n_variables, polynomials, np.eye(len(flows)), np.zeros(len(flows)))
 
 
+def over_inputs(term_sum: TermSum, inputs: Sequence[int], n_inputs: int) -> TermSum:
+    """The same sum over the encoded inputs that variables read: inputs[v] for variable v, n_inputs for nothing (0).
+
+    Raises CircuitError where a term multiplies an input with itself: a term is a set.
+    """
+    n = term_sum.n_variables
+    column_of: dict[Term, int] = {ONE: 0}
+    weights = np.zeros((len(term_sum.bias), len(term_sum.terms) + 1))
+    for term, of_term in zip(term_sum.terms, term_sum.weights.T, strict=True):
+        read = [(inputs[literal % n], literal >= n) for literal in term]
+        if (n_inputs, False) in read:
+            continue
+        literals = [input + n_inputs * negated for input, negated in read if input < n_inputs]
+        if len(set(literals)) < len(literals):
+            raise CircuitError("several variables of a term read one input")
+        weights[:, column_of.setdefault(frozenset(literals), len(column_of))] += of_term
+    terms = list(column_of)[1:]
+    return _without_zeros(TermSum(n_inputs, terms, weights[:, 1 : len(terms) + 1], term_sum.bias + weights[:, 0]))
+
+
 def merged(term_sums: Sequence[TermSum]) -> TermSum:
     """The sum of sums of terms over the same variables."""
     column_of: dict[Term, int] = {}

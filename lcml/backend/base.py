@@ -79,6 +79,9 @@ class Backend(ABC):
     weighted_flows: Callable[[Structure, Array, Array], tuple[Array, int]] | None = None
     """A fused kernel, or None: (structure, examples, weights) to weights @ flows without the flows, and as `flows`."""
 
+    histogram: Callable[[Array, Array, Array, Array], None] | None = None
+    """A kernel for arrays on the host, or None: (bins, node, statistics, out), see lcml.backend.kernels.histograms."""
+
     def structure(self, circuit: Circuit) -> Structure:
         """What `flows` and `weighted_flows` take of a circuit."""
         return circuit.or_start, circuit.elem_prime, circuit.elem_sub, circuit.is_tautology

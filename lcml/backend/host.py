@@ -64,10 +64,10 @@ class NumbaBackend(NumpyBackend):
         if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
             raise SettingsError("backend numba: its compiler is switched off; unset NUMBA_DISABLE_JIT")
         try:
-            from lcml.backend.kernels import passes, products
+            from lcml.backend.kernels import histograms, passes, products
         except ImportError as error:
             raise MissingDependencyError("numba", "fast", "the numba backend") from error
-        self._products, self._passes = products, passes
+        self._products, self._passes, self._histograms = products, passes, histograms
 
     def widen(self, values: Array, scale: float) -> Array:
         out = self._scratch(values.shape)
@@ -89,3 +89,6 @@ class NumbaBackend(NumpyBackend):
         weights = np.ascontiguousarray(weights, dtype=examples.dtype)
         contradiction = self._passes.logits_into(examples, *structure, weights, out)
         return out.T, contradiction
+
+    def histogram(self, bins: Array, node: Array, statistics: Array, out: Array) -> None:
+        self._histograms.histogram(bins, node, statistics, out)

@@ -4,7 +4,7 @@
     ordinal        the same of a category's rank, with a knot at every rank
     category       q_c = 1 where x is category c, else 0; the rare ones share one, as do those never seen; of two
                    categories the second is enough
-    step           q = 1 where x >= t, of a number, date or rank: what trees ask; of two at t one takes a gap as above it
+    step           q = 1 where x >= t, of a number, date or rank, and of a gap where the step says so: what trees ask
     gap            q = 1 where the value is missing; its column's other variables are then 0
 
 All q before the interval that holds x are 1, all behind it 0. So "above knots 1..j and not above j+1..m" has the
@@ -173,19 +173,34 @@ class ColumnsEncoder(Encoder):
         """(d + 1,): column i has the variables blocks[i] to blocks[i + 1] - 1."""
         return np.cumsum([0, *(column.n_outputs for column in self.columns)])
 
+    @property
+    def is_additive(self) -> NDArray[np.bool_]:
+        """(n_outputs,) whether a variable is one of the additive part: none of a step."""
+        return np.concatenate(
+            [np.arange(column.n_outputs) < column.n_outputs - len(column.steps) for column in self.columns]
+        )
+
     def encode(self, x: Any) -> NDArray[np.float32]:
         """Probabilities (n, n_outputs), float32, of raw examples; DataError for a column that is not there, one of
         another kind, and a gap where training had none."""
+        codes = self.codes(x)
+        q = np.empty((len(codes), self.n_outputs), np.float32)
+        for column, first, of_column in zip(self.columns, self.blocks, codes.T, strict=False):
+            column.encode(of_column, q[:, first : first + column.n_outputs])
+        return q
+
+    def codes(self, x: Any) -> FloatArray:
+        """(n, d) `Column.codes` of raw examples; DataError for a column that is not there or of another kind."""
         table = self._table(x)
         place = {name: j for j, name in enumerate(table.names)}
         if missing := [name for name in self.names if name not in place]:
             raise DataError(f"the column {missing[0]!r} is not there; give the columns trained on, in any order")
-        q = np.empty((len(table), self.n_outputs), np.float32)
         raw = table.values[:]
-        for column, first in zip(self.columns, self.blocks, strict=False):
+        codes = np.empty((len(table), len(self.columns)))
+        for number, column in enumerate(self.columns):
             j = place[column.name]
-            column.encode(column.codes(table.columns[j], raw[:, j]), q[:, first : first + column.n_outputs])
-        return q
+            codes[:, number] = column.codes(table.columns[j], raw[:, j])
+        return codes
 
     def _table(self, x: Any) -> Table:
         if isinstance(x, Table):

@@ -88,16 +88,29 @@ def _fit(raw: RawColumn, values: NDArray[Any], counts: FloatArray, asked: str | 
 
 
 def _knots(values: FloatArray, counts: FloatArray) -> FloatArray:
-    """All values where they are few; else quantiles, and the values that have an interval's share by themselves."""
+    """All values where they are few, else `even_cuts` of them."""
     known = np.isfinite(values)
+    if not known.any():
+        return np.zeros(1)
     distinct, place = np.unique(values[known], return_inverse=True)
-    if len(distinct) <= N_INTERVALS + 1:
-        return distinct if len(distinct) else np.zeros(1)
-    weight = np.bincount(place, counts[known])
-    heavy = weight >= weight.sum() / N_INTERVALS
-    rest, rest_weight = distinct[~heavy], np.cumsum(weight[~heavy])
-    n_cuts = max(1, N_INTERVALS - int(heavy.sum())) + 1
-    if len(rest):
-        at = np.searchsorted(rest_weight, np.linspace(0, rest_weight[-1], n_cuts), side="left")
-        rest = rest[np.minimum(at, len(rest) - 1)]
-    return np.unique(np.concatenate([distinct[heavy], rest, distinct[[0, -1]]]))
+    return even_cuts(distinct, np.bincount(place, counts[known]).astype(np.float64), N_INTERVALS)
+
+
+def even_cuts(values: FloatArray, counts: FloatArray, n_intervals: int) -> FloatArray:
+    """All of the ascending `values` (n,) where they are few; else those that cut their `counts` into intervals as even
+    as can be, where a value counts as one interval's share at most, so that frequent ones leave cuts to the others."""
+    if len(values) <= n_intervals + 1:
+        return values
+    for _ in range(_TIMES_CAPPED):
+        counts = np.minimum(counts, counts.sum() / n_intervals)
+    middle = np.cumsum(counts) - counts / 2
+    middle = (middle - middle[0]) / (middle[-1] - middle[0])
+    wanted = np.linspace(0, 1, n_intervals + 1)
+    behind = np.clip(np.searchsorted(middle, wanted), 1, len(values) - 1)
+    nearer = wanted - middle[behind - 1] <= middle[behind] - wanted
+    chosen: FloatArray = values[np.unique(behind - nearer)]
+    return chosen
+
+
+_TIMES_CAPPED = 3
+"""Capping a frequent value lowers the sum, and so the cap."""

@@ -27,7 +27,7 @@ from lcml.learning.selection import ChosenSplit, apply_to_parts, apply_within, c
 from lcml.learning.settings import LearnSettings
 from lcml.learning.solver import Solution, SolverSettings, minimise, never
 from lcml.learning.state import Best, EncodedSet, FitState, RoundReport
-from lcml.model.head import HEADS
+from lcml.model.head import HEADS, Link
 from lcml.passes.feature_store import FeatureStore
 
 _FULL_SHARE = 0.99
@@ -72,6 +72,10 @@ class Learner:
         self._open(train, () if state is None else state.history)
         clock.lap("features")
         self._opening = clock.laps
+
+    @property
+    def link(self) -> Link:
+        return self.settings.link
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -196,7 +200,7 @@ class Learner:
     ) -> RoundReport:
         train, valid = (objective.quality(solution.parameters) for objective in (self._train, self._valid))
         clock.lap("evaluate")
-        metric = self.settings.metric
+        metric = "accuracy" if self.settings.metric == "auto" else self.settings.metric
         return RoundReport(
             phase=phase,
             round=round,

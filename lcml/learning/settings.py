@@ -11,7 +11,8 @@ from lcml.learning.scoring import Criterion
 from lcml.model.head import Link
 
 SolverName = Literal["lbfgs", "minibatch"]
-Metric = Literal["accuracy", "f1-macro", "log-loss"]
+Metric = Literal["auto", "accuracy", "f1-macro", "log-loss"]
+Structure = Literal["auto", "splits", "trees"]
 
 STRUCTURE, LIMITS, SELECTION = "Structure", "Limits", "Model selection"
 WEIGHTS, COMPUTATION = "Weights", "Computation"
@@ -26,6 +27,17 @@ class LearnSettings:
 
     link: Link = setting("sigmoid", "One-vs-rest sigmoid (the paper's) or softmax.", WEIGHTS)
     literal_weights: bool = setting(True, "Whether literals carry weights as elements do.", WEIGHTS)
+    structure: Structure = setting(
+        "auto",
+        "splits: of elements of one circuit, as in the paper; trees: small ones beside an additive part, for the "
+        "encoder columns. auto: trees there, else splits.",
+        STRUCTURE,
+    )
+    trees: int = setting(600, "Most trees.", LIMITS, least=0)
+    tree_depth: int = setting(3, "Questions on the way to a leaf of a tree.", STRUCTURE, least=1, most=8)
+    learning_rate: float = setting(
+        0.1, "Share of the best values of its leaves that a tree adds.", WEIGHTS, above=0, most=1
+    )
     criterion: Criterion = setting("gain", "What scores splits; variance is the paper's.", STRUCTURE)
     depth: int = setting(0, "Levels that a split copies beside its path.", STRUCTURE, least=0, most=MAX_DEPTH)
     growth: float = setting(0.35, "Elements added per round, as a share of those present.", STRUCTURE, least=1e-6)
@@ -40,7 +52,18 @@ class LearnSettings:
     max_elements: int | None = setting(None, "Most elements of the circuit.", LIMITS, least=0)
     max_parameters: int | None = setting(None, "Most parameters, over all classes.", LIMITS, least=1)
     time_limit: float | None = setting(None, "Most seconds of learning.", LIMITS, least=0, metavar="SECONDS")
-    metric: Metric = setting("accuracy", "What the validation examples measure.", SELECTION)
+    metric: Metric = setting(
+        "auto",
+        "What the validation examples measure. auto: log-loss where the structure is trees, else accuracy.",
+        SELECTION,
+    )
+    folds: int = setting(
+        5,
+        "Of the cross-validation that chooses penalty and trees, for tables of up to 20,000 rows.",
+        SELECTION,
+        least=2,
+        most=100,
+    )
     patience: int = setting(3, "Rounds without improvement on validation that end growth.", LIMITS, least=1)
     l2: float = setting(1e-4, "Penalty while the circuit grows.", SELECTION, least=0)
     l2_path: tuple[float, ...] = setting(

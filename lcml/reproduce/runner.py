@@ -16,6 +16,7 @@ from lcml.errors import DataError
 from lcml.formats import load_model
 from lcml.learning.learner import Learner
 from lcml.learning.solver import never
+from lcml.learning.table_learner import TableLearner
 from lcml.model.metrics import quality
 from lcml.model.model import LogisticCircuit
 from lcml.reproduce import baselines
@@ -109,7 +110,7 @@ def run_circuit(
     row: Row,
     setup: Setup,
     prepared: Prepared,
-    learner: Learner,
+    learner: Learner | TableLearner,
     tracker: Tracker,
     *,
     on_round: OnRound = lambda record: None,

@@ -22,6 +22,7 @@ from lcml.data import DataSplits, Examples, load_splits
 from lcml.errors import DataError, OutputError, SettingsError
 from lcml.inputs.augmentation import Augmentation, augmented
 from lcml.inputs.channels import ChannelEncoder
+from lcml.inputs.columns import ColumnsEncoder
 from lcml.inputs.encoders import EncoderKind, fit_encoder
 from lcml.inputs.encoding import EncodedRows, Encoder, encoded
 from lcml.inputs.knots import fit_columns
@@ -29,6 +30,7 @@ from lcml.inputs.rows import Matrix
 from lcml.inputs.table import Table
 from lcml.learning.settings import LearnSettings
 from lcml.learning.state import EncodedSet
+from lcml.learning.table_learner import MOST_FOR_FOLDS
 from lcml.runs.checkpoint import Checkpoint
 from lcml.runs.config import TrainConfig, VtreeKind
 from lcml.runs.specs import Shape, ViewSpec, full_shape
@@ -49,8 +51,8 @@ computed whenever they are read."""
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """What a training needs. image_shape: of the raw features; checkpoint: where it goes on from, or its beginning;
-    started: of the monotonic clock."""
+    """What a training needs. image_shape: of the raw features; train, valid: raw for trees; checkpoint: where learning
+    goes on from, or its beginning; started: of the monotonic clock."""
 
     config: TrainConfig
     splits: DataSplits
@@ -63,9 +65,16 @@ class Prepared:
     checkpoint_path: Path
     started: float
 
+    @property
+    def with_trees(self) -> bool:
+        """Whether the structure is trees."""
+        return isinstance(self.encoder, ColumnsEncoder) and self.config.learn.structure != "splits"
+
     def everything(self) -> EncodedSet:
         """Training and validation examples together, to learn from."""
         examples = self.splits.train.joined(self.splits.valid)
+        if self.with_trees:
+            return EncodedSet(examples.features, examples.labels)
         return _training_set(examples, self.config, self.encoder, self.image_shape, self.backend)
 
 
@@ -94,12 +103,21 @@ def prepare(config: TrainConfig, resumed: Checkpoint | None = None, checkpoint_p
     )
     shape = check_shape(config.shape or splits.image_shape, len(splits.feature_names), splits.source)
     features, names = splits.train.features, splits.feature_names
+    of_table = takes_columns(config.encoder, features, shape, config.channels)
+    with_trees = of_table and config.learn.structure != "splits"
+    if with_trees and len(splits.train) + len(splits.valid) <= MOST_FOR_FOLDS:
+        features = splits.train.joined(splits.valid).features
     kinds = config.column_kinds
     encoder, left_out = make_encoder(config.encoder, features, config.divisor, shape, config.channels, names, kinds)
     splits = replace(splits, notes=(*splits.notes, *left_out))
-    train = _training_set(splits.train, config, encoder, shape, backend)
-    valid = EncodedSet(encoded(encoder, splits.valid.features), splits.valid.labels)
-    if resumed is None:
+    if with_trees:
+        train, valid = (EncodedSet(part.features, part.labels) for part in (splits.train, splits.valid))
+    else:
+        train = _training_set(splits.train, config, encoder, shape, backend)
+        valid = EncodedSet(encoded(encoder, splits.valid.features), splits.valid.labels)
+    if resumed is None and with_trees:
+        checkpoint = Checkpoint(config, splits.fingerprint, (), config.run_name or checkpoint_path.stem)
+    elif resumed is None:
         seen = encoded_shape(encoder, shape)
         whole = partial(choose_vtree, config.vtree, seen, train, config.vtree_offset, config.learn.seed, encoder.blocks)
         places = choose_places(config.views, encoder, shape, whole)
@@ -132,6 +150,12 @@ def check_shape(shape: Sequence[int] | None, n_features: int, source: str) -> Sh
     return None if shape is None else full_shape(shape)
 
 
+def takes_columns(kind: EncoderKind, features: Matrix, shape: Shape | None, channels: Sequence[str]) -> bool:
+    """Whether the encoder is that of a table's columns."""
+    is_table = isinstance(features, Table) and shape is None and not channels
+    return kind == "columns" or (kind == "auto" and is_table)
+
+
 def make_encoder(
     kind: EncoderKind,
     features: Matrix,
@@ -148,8 +172,7 @@ def make_encoder(
     Pixels of one raw channel share their range. `column_kinds` and `weights` as `fit_columns` takes them. Raises
     SettingsError for channels of what is no image, and column kinds of what is no table.
     """
-    is_table = isinstance(features, Table) and shape is None and not channels
-    if kind == "columns" or (kind == "auto" and is_table):
+    if takes_columns(kind, features, shape, channels):
         if not isinstance(features, Table):
             raise SettingsError("the encoder columns is for tables and data frames; choose scale, boolean or divide")
         return fit_columns(features, column_kinds, weights)

@@ -14,10 +14,12 @@ from lcml.backend import evaluation_precision
 from lcml.explain.names import variable_names
 from lcml.files import remove_unfinished
 from lcml.formats import save_model
+from lcml.inputs.columns import ColumnsEncoder
 from lcml.learning.learner import Learner
 from lcml.learning.selection import ChosenSplit
 from lcml.learning.solver import never
 from lcml.learning.state import RoundReport
+from lcml.learning.table_learner import TableLearner
 from lcml.model.head import predicted_codes
 from lcml.model.metrics import Quality, confusion_matrix, quality
 from lcml.model.model import LogisticCircuit
@@ -46,8 +48,18 @@ class Outcome:
     profile: Mapping[str, float]
 
 
-def make_learner(prepared: Prepared, should_stop: Callable[[], bool] = never) -> Learner:
-    """The learner, at the beginning or where the checkpoint stands. Raises what Learner raises."""
+def make_learner(prepared: Prepared, should_stop: Callable[[], bool] = never) -> Learner | TableLearner:
+    """The learner, at the beginning or, of splits, where the checkpoint stands. Raises what Learner raises."""
+    if isinstance(prepared.encoder, ColumnsEncoder) and prepared.with_trees:
+        return TableLearner(
+            prepared.encoder,
+            prepared.everything(),
+            len(prepared.splits.train),
+            len(prepared.splits.classes),
+            prepared.config.learn,
+            prepared.backend,
+            should_stop=should_stop,
+        )
     return Learner(
         prepared.checkpoint.places,
         prepared.train,
@@ -62,7 +74,7 @@ def make_learner(prepared: Prepared, should_stop: Callable[[], bool] = never) ->
 
 def train(
     prepared: Prepared,
-    learner: Learner,
+    learner: Learner | TableLearner,
     tracker: Tracker,
     *,
     on_round: OnRound = lambda record: None,
@@ -92,7 +104,7 @@ def train(
 class _Run:
     """A training under way: the learner, and the record of its rounds."""
 
-    def __init__(self, prepared: Prepared, tracker: Tracker, learner: Learner) -> None:
+    def __init__(self, prepared: Prepared, tracker: Tracker, learner: Learner | TableLearner) -> None:
         self.prepared, self.tracker, self.learner = prepared, tracker, learner
         self.log: list[tuple[ChosenSplit, ...]] = list(prepared.checkpoint.log)
         self.rounds: list[RoundRecord] = list(prepared.checkpoint.rounds)
@@ -117,14 +129,14 @@ class _Run:
         """Every round and the final path of penalties, with their records and checkpoints."""
         self._save_checkpoint()
         for report in self.learner.grow():
-            if report.round > 0:
+            if report.splits:
                 self.log.append(report.splits)
             self._record(report, report.round, on_round)
             if report.round > 0 or not should_stop():  # a first fit cut short is no place to go on from
                 self._save_checkpoint()
         for step, report in enumerate(self.learner.refine()):
             self._record(report, step, on_round)
-        if self.prepared.config.learn.refit:
+        if self.prepared.config.learn.refit and not self.prepared.with_trees:
             for report in self.learner.refit(self.prepared.everything()):
                 self._record(report, report.round, on_round)
         self._learned = monotonic()
@@ -137,11 +149,11 @@ class _Run:
 
         examples = splits.test if len(splits.test) else splits.valid
         logits = model.logits(examples.features, backend, evaluation_precision(config.learn.precision))
-        measured = quality(logits, examples.labels, len(splits.classes), config.learn.link)
+        measured = quality(logits, examples.labels, len(splits.classes), self.learner.link)
         assert self.learner.state is not None
         outcome = Outcome(
             model=model,
-            rounds=self.learner.state.round,
+            rounds=max(self.learner.state.round, self.learner.state.best.round),
             train_accuracy=self.learner.state.best.train_accuracy,
             valid=self.learner.state.best.valid,
             test=measured if len(splits.test) else None,
@@ -155,12 +167,12 @@ class _Run:
         return outcome
 
     def _best_model(self, stopped: bool) -> LogisticCircuit:
-        learner, splits, learn = self.learner, self.prepared.splits, self.prepared.config.learn
+        learner, splits = self.learner, self.prepared.splits
         parts, fitted = learner.best()
         assert learner.state is not None
         best = learner.state.best
         learned = {
-            "rounds": learner.state.round,
+            "rounds": max(learner.state.round, best.round),
             "best_round": best.round,
             "l2": best.l2,
             "train_accuracy": best.train_accuracy,
@@ -170,12 +182,12 @@ class _Run:
             "stopped": stopped,
         }
         return LogisticCircuit(
-            encoder=self.prepared.encoder,
+            encoder=learner.encoder if isinstance(learner, TableLearner) else self.prepared.encoder,
             parts=parts,
             classes=splits.classes,  # type: ignore[arg-type]  # of one type, as lcml.data makes them
             weights=fitted.weights,
             bias=fitted.bias,
-            link=learn.link,
+            link=learner.link,
             provenance=provenance(self.prepared, learned),
         )
 

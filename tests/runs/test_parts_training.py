@@ -19,6 +19,7 @@ from lcml.inputs.augmentation import augmented
 from lcml.inputs.channels import ChannelEncoder
 from lcml.inputs.encoders import ScaleEncoder
 from lcml.inputs.encoding import EncodedRows
+from lcml.learning.learner import Learner
 from lcml.learning.settings import LearnSettings
 from lcml.model.model import LogisticCircuit
 from lcml.runs.checkpoint import load_checkpoint
@@ -94,7 +95,9 @@ def test_the_record_of_several_parts() -> None:
 
 
 def initial_parts() -> tuple[Part, ...]:
-    return make_learner(prepare(CONFIG)).initial
+    learner = make_learner(prepare(CONFIG))
+    assert isinstance(learner, Learner)
+    return learner.initial
 
 
 def test_a_run_without_images_or_several_parts_has_none_of_these_parameters() -> None:

@@ -1,0 +1,195 @@
+"""The additive part of a table's model: a piecewise linear function of every number, a constant for every category.
+
+Of a column with knots k_0 < ... < k_m and the hat functions h_0 .. h_m at them, the function is sum_j v_j h_j(x) with
+
+    v = theta_0 (k - mean) / std + cumulative sum of theta_1 .. theta_m
+
+a straight line, penalised in units of the column's standard deviation, and what every interval rises by beside it. Of a
+category, or a gap, v = theta. What is minimised is convex,
+
+    sum_i w_i l(y_i, g(x_i)) + l2 / 2 |theta|^2
+
+with the loss of `lcml.model.head` and a bias without penalty. `l2` counts against a sum, not a mean, of losses: it is
+the inverse of the variance that is expected of theta, whatever the number of examples.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.sparse import block_diag, csr_array
+
+from lcml.arrays import FloatArray
+from lcml.inputs.columns import Column, ColumnsEncoder
+from lcml.model.head import Head
+
+MAX_ITERATIONS = 60
+TOLERANCE = 1e-5
+"""Of the gradient of the mean loss, in preconditioned variables."""
+
+
+@dataclass(frozen=True, eq=False)
+class Theta:
+    """Coefficients (n_theta, n_sets) and bias (n_sets,) of the additive part."""
+
+    weights: FloatArray
+    bias: FloatArray
+
+
+class AdditiveDesign:
+    """What the additive part sees of the codes (n, d) of a table's columns, see `Column.codes`."""
+
+    def __init__(self, columns: Sequence[Column], codes: FloatArray, weights: FloatArray) -> None:
+        self._columns = columns
+        states = [_n_states(column) for column in columns]
+        firsts = np.cumsum([0, *states])
+        indices, shares = [], []
+        for column, first, of_column in zip(columns, firsts, codes.T, strict=False):
+            index, share = _hats(column, of_column)
+            indices.append(index + first)
+            shares.append(share)
+        index, share = np.concatenate(indices, axis=1), np.concatenate(shares, axis=1)
+        used = share.any(axis=0)
+        index, share = index[:, used], share[:, used]
+        starts = np.arange(len(codes) + 1) * index.shape[1]
+        self.hats = csr_array((share.ravel(), index.ravel(), starts), shape=(len(codes), int(firsts[-1])))
+        mass = self.hats.T @ weights
+        self._lines = [
+            _line(column, mass[first : first + n]) for column, first, n in zip(columns, firsts, states, strict=False)
+        ]
+        self.basis = block_diag(
+            [_basis(column, line) for column, line in zip(columns, self._lines, strict=True)], format="csr"
+        )
+
+    def values(self, theta: Theta) -> FloatArray:
+        """(n_states, n_sets) the function at every knot, category and gap."""
+        found: FloatArray = self.basis @ theta.weights
+        return found
+
+    def logits(self, theta: Theta, rows: NDArray[np.intp] | slice = slice(None)) -> FloatArray:
+        """(n_rows, n_sets)."""
+        found: FloatArray = self.hats[rows] @ self.values(theta) + theta.bias
+        return found
+
+    def of_variables(self, theta: Theta, encoder: ColumnsEncoder) -> Theta:
+        """The same function as weights (n_outputs, n_sets) of the encoder's variables, 0 for steps, and a bias."""
+        weights, bias = np.zeros((encoder.n_outputs, theta.weights.shape[1])), theta.bias.copy()
+        first_state = 0
+        values = self.values(theta)
+        for column, block in zip(encoder.columns, encoder.blocks, strict=False):
+            v = values[first_state : first_state + _n_states(column)]
+            first_state += len(v)
+            known = v[: len(v) - column.gaps]
+            base = np.zeros_like(bias)
+            if column.kind != "category" or column.spared:
+                base, known = known[0], np.diff(known, axis=0)
+            bias += base
+            if column.gaps:
+                weights[block] = v[-1] - base
+            weights[block + column.gaps : block + column.gaps + len(known)] = known
+        return Theta(weights, bias)
+
+
+@dataclass(frozen=True, eq=False)
+class AdditiveFit:
+    """The convex problem over some rows of a design: targets (n_rows, n_sets), example weights (n_rows,)."""
+
+    design: AdditiveDesign
+    rows: NDArray[np.intp]
+    targets: FloatArray
+    weights: FloatArray
+    head: Head
+
+    @cached_property
+    def _hats(self) -> Any:
+        return self.design.hats[self.rows]
+
+    def start(self) -> Theta:
+        """No coefficient, and the bias of the classes' shares."""
+        shares = (self.weights @ self.targets + 0.5) / (self.weights.sum() + 1)
+        bias = np.log(shares / (1 - shares)) if len(shares) == 1 else np.log(shares)
+        return Theta(np.zeros((self.design.basis.shape[1], len(bias))), bias)
+
+    def minimise(self, l2: float, start: Theta) -> Theta:
+        """Where the loss is least, from `start`."""
+        basis, hats, targets, weights = self.design.basis, self._hats, self.targets, self.weights[:, None]
+        transposed, total = basis.T.tocsr(), float(self.weights.sum())
+        share = self.weights @ targets / total
+        curvature = max(float((share * (1 - share)).mean()), 1e-3)
+        squares = np.asarray(basis.power(2).T @ (hats.power(2).T @ self.weights))
+        scale = np.append(1 / np.sqrt(squares * curvature + l2), 1 / np.sqrt(total * curvature))[:, None]
+
+        def value_and_gradient(flat: FloatArray) -> tuple[float, FloatArray]:
+            theta = flat.reshape(len(scale), -1) * scale
+            logits = (hats @ (basis @ theta[:-1]) + theta[-1]).T
+            residual = self.head.residual(np, logits, targets.T).T * weights
+            loss = float((self.head.loss(np, logits, targets.T) * weights.T).sum())
+            gradient = np.vstack([transposed @ (hats.T @ residual) + l2 * theta[:-1], residual.sum(axis=0)])
+            return (loss + l2 / 2 * float((theta[:-1] ** 2).sum())) / total, (gradient * scale).ravel() / total
+
+        first = np.vstack([start.weights, start.bias]) / scale
+        options = {"maxiter": MAX_ITERATIONS, "gtol": TOLERANCE, "ftol": 0.1 * TOLERANCE}
+        found = minimize(value_and_gradient, first.ravel(), jac=True, method="L-BFGS-B", options=options)
+        theta = found.x.reshape(len(scale), -1) * scale
+        return Theta(theta[:-1], theta[-1])
+
+
+def _n_states(column: Column) -> int:
+    """Hats or categories, and a gap."""
+    values = len(column.categories) + column.shared if column.kind == "category" else len(column.knots)
+    return values + column.gaps
+
+
+def _hats(column: Column, codes: FloatArray) -> tuple[NDArray[np.intp], FloatArray]:
+    """(n, 2) the states that a value has a share of, and these shares."""
+    index, share = np.zeros((len(codes), 2), np.intp), np.zeros((len(codes), 2))
+    n_states = _n_states(column)
+    gap = np.isnan(codes)
+    if column.kind == "ordinal":
+        gap = gap | (codes == len(column.categories))
+    if column.kind == "category":
+        index[:, 0] = np.where(gap, 0, codes)
+        share[:, 0] = ~gap & (index[:, 0] < n_states - column.gaps)
+        index[share[:, 0] == 0, 0] = 0
+    elif len(column.knots) > 1:
+        knots = column.knots
+        x = np.clip(np.where(gap, knots[0], codes), knots[0], knots[-1])
+        left = np.clip(np.searchsorted(knots, x, side="right") - 1, 0, len(knots) - 2)
+        above = (x - knots[left]) / (knots[left + 1] - knots[left])
+        index[:], share[:] = np.stack([left, left + 1], axis=1), np.stack([1 - above, above], axis=1)
+    else:
+        share[:, 0] = 1
+    if gap.any():
+        index[gap] = n_states - 1
+        share[gap] = [float(column.gaps), 0.0]
+    return index, share
+
+
+def _line(column: Column, mass: FloatArray) -> FloatArray:
+    """(n_knots,) the standardised straight line at the knots; none for a category or two knots."""
+    if column.kind == "category" or len(column.knots) < 3:
+        return np.zeros(0)
+    mass, knots = mass[: len(column.knots)], column.knots
+    mean = np.average(knots, weights=mass)
+    deviation = np.sqrt(np.average((knots - mean) ** 2, weights=mass))
+    return (knots - mean) / max(float(deviation), 1e-3 * float(knots[-1] - knots[0]))
+
+
+def _basis(column: Column, line: FloatArray) -> FloatArray:
+    """(n_states, n_theta) what every coefficient is at every state."""
+    n_states = _n_states(column)
+    if column.kind == "category":
+        return np.eye(n_states)
+    n_knots = len(column.knots)
+    of_knots = np.tril(np.ones((n_knots, n_knots)))[:, 1:]
+    if line.size:
+        of_knots = np.column_stack([line, of_knots])
+    basis = np.zeros((n_states, of_knots.shape[1] + column.gaps))
+    basis[:n_knots, : of_knots.shape[1]] = of_knots
+    if column.gaps:
+        basis[-1, -1] = 1
+    return basis

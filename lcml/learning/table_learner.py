@@ -1,0 +1,364 @@
+"""Learn the model of a table: an additive part, then small trees, as many as examples that did not train them ask for.
+
+    g(x) = bias + sum over columns of f_c(x_c) + sum over trees of the weight of the leaf that x is in
+
+The penalty of the additive part and the number of trees are those of the least loss on held-out examples: pooled over
+the folds of a cross-validation where examples are few, else over those set aside. Then all examples train the model
+with what was chosen. The result is a logistic circuit: its first part the literals of the columns' variables, its
+second the trees (`lcml.circuits.trees`).
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from time import monotonic
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lcml.arrays import FloatArray
+from lcml.backend import Backend
+from lcml.circuits import vtree as vtrees
+from lcml.circuits.circuit import initial_circuit
+from lcml.circuits.parts import Part
+from lcml.circuits.trees import Tree, tree_part
+from lcml.circuits.views import IdentityView
+from lcml.inputs.columns import ColumnsEncoder
+from lcml.learning.additive import AdditiveDesign, AdditiveFit, Theta
+from lcml.learning.boosting import Booster, ColumnBins, GrownTree, Level, cut_column, leaves
+from lcml.learning.parameters import Parameters
+from lcml.learning.settings import LearnSettings
+from lcml.learning.solver import never
+from lcml.learning.state import Best, EncodedSet, FitState, RoundReport
+from lcml.model.head import HEADS, Link
+from lcml.model.metrics import Quality, quality
+
+STRENGTHS = (100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1)
+"""Penalties tried for the additive part, see `lcml.learning.additive`."""
+
+MOST_FOR_FOLDS = 20_000
+"""Examples up to which folds choose; more tell enough when a part of them is set aside."""
+
+WORSE = 1.01
+"""The path of penalties ends where the loss is so many times the least."""
+
+PATIENCE = 30
+BLOCK = 10
+"""Trees that are grown between two looks at the held-out loss."""
+
+
+class TableLearner:
+    """Learns from `examples`, whose values are a `Table`, under an encoder fitted to the first `n_train` of them.
+
+    The others choose; where examples are few, and not `held_out`, all are divided into folds instead. At the end all
+    train, but those held out. should_stop: asked often; once true, the learner ends with what it has. encoder: once
+    `refine` is done, with the steps that the trees ask for.
+    """
+
+    def __init__(
+        self,
+        encoder: ColumnsEncoder,
+        examples: EncodedSet,
+        n_train: int,
+        n_classes: int,
+        settings: LearnSettings,
+        backend: Backend,
+        *,
+        held_out: bool = False,
+        should_stop: Callable[[], bool] = never,
+    ) -> None:
+        self.encoder, self.settings, self.backend, self.n_classes = encoder, settings, backend, n_classes
+        self.link: Link = "sigmoid" if n_classes == 2 else "softmax"
+        self.state: FitState | None = None
+        self._head = HEADS[self.link]
+        self._started, self._should_stop = monotonic(), should_stop
+        self._labels, n = examples.labels, len(examples.labels)
+        self._weights = np.ones(n) if examples.weights is None else np.asarray(examples.weights, np.float64)
+        codes_of_sets = self._head.class_codes(self._head.n_sets(n_classes))
+        self._targets = (self._labels[:, None] == codes_of_sets).astype(np.float64)
+        self._final = np.arange(n_train if held_out else n)
+        self._folds = [(np.arange(n_train), np.arange(n_train, n))]
+        if not held_out and (n_train == n or n <= MOST_FOR_FOLDS):
+            self._folds = _divided(self._labels, settings.folds, settings.seed)
+        codes = encoder.codes(examples.values)
+        self._design = AdditiveDesign(encoder.columns, codes, self._weights)
+        self._cuts = [cut_column(c, of, self._weights) for c, of in zip(encoder.columns, codes.T, strict=True)]
+        self._bins = np.stack([cut.of(of) for cut, of in zip(self._cuts, codes.T, strict=True)])
+        self._strength, self._n_trees = STRENGTHS[0], 0
+        self._best_quality: Quality | None = None
+        self._model: tuple[tuple[Part, ...], Parameters] | None = None
+
+    def best(self) -> tuple[tuple[Part, ...], Parameters]:
+        """The parts of the model, and the weights of their features."""
+        assert self._model is not None
+        return self._model
+
+    def seconds(self) -> float:
+        return monotonic() - self._started
+
+    def grow(self) -> Iterator[RoundReport]:
+        """Choose the penalty of the additive part and then, a block of trees after another, their number."""
+        runs = [_Fold(self, train, choosing) for train, choosing in self._folds]
+        best: Quality | None = None
+        for strength in STRENGTHS:
+            list(self.backend.map(lambda run: run.fit(strength), runs))  # noqa: B023  # all are done with it here
+            found = self._pooled([run.choosing_logits for run in runs])
+            if best is None or self._is_better(found, best):
+                best, self._strength = found, strength
+                for run in runs:
+                    run.keep()
+            elif found.log_loss > WORSE * best.log_loss:
+                break
+            yield self._report(0, strength, runs[0], found, best is found)
+            if self._stopping():
+                break
+        stale = 0
+        for run in runs:
+            run.boost()
+        while (
+            best is not None and self._n_grown(runs) < self.settings.trees and stale < PATIENCE and not self._stopping()
+        ):
+            n_new = min(BLOCK, self.settings.trees - self._n_grown(runs))
+            curves = list(self.backend.map(lambda run: run.grow(n_new), runs))  # noqa: B023
+            for step, logits in enumerate(zip(*curves, strict=True), start=self._n_grown(runs) - n_new + 1):
+                found, stale = self._pooled(list(logits)), stale + 1
+                if self._is_better(found, best):
+                    best, self._n_trees, stale = found, step, 0
+            yield self._report(self._n_grown(runs), self._strength, runs[0], found, stale < n_new)
+        self._best_quality = best
+
+    def refine(self) -> Iterator[RoundReport]:
+        """Train all examples but those held out with what was chosen."""
+        if self._best_quality is None:
+            return
+        run = _Fold(self, self._final, self._final[:0])
+        run.fit(self._strength)
+        run.keep()
+        run.boost()
+        run.grow(self._n_trees)
+        self._model = self._assembled(run.theta, run.trees)
+        parts, parameters = self._model
+        report = self._report(self._n_trees, self._strength, run, self._best_quality, True)
+        self.state = FitState(
+            (),
+            parameters,
+            Best(self._n_trees, report.l2, parameters, report.train_accuracy, self._best_quality),
+            0,
+            self.seconds(),
+        )
+        yield replace(
+            report,
+            phase="refit",
+            n_elements=sum(part.circuit.n_elements for part in parts),
+            n_or_gates=sum(part.circuit.n_or_gates for part in parts),
+            n_parameters=parameters.weights.size + parameters.bias.size,
+        )
+
+    def refit(self, examples: EncodedSet) -> Iterator[RoundReport]:
+        """Nothing: `refine` has trained all examples."""
+        yield from ()
+
+    def problem(self, rows: NDArray[np.intp]) -> AdditiveFit:
+        return AdditiveFit(self._design, rows, self._targets[rows], self._weights[rows], self._head)
+
+    def booster(self, rows: NDArray[np.intp], logits: FloatArray) -> Booster:
+        """Trees for some rows, from the additive part's logits on."""
+        targets = self._targets[rows]
+
+        def residuals(logits: FloatArray) -> tuple[FloatArray, FloatArray]:
+            p = self._head.inverse_link(np, logits.T).T
+            return p - targets, p * (1 - p)
+
+        bins = np.ascontiguousarray(self._bins[:, rows])
+        settings = self.settings
+        return Booster(
+            self._cuts,
+            bins,
+            self._weights[rows],
+            residuals,
+            logits,
+            settings.tree_depth,
+            settings.learning_rate,
+            self.backend,
+        )
+
+    def after_trees(self, trees: Sequence[GrownTree], rows: NDArray[np.intp], logits: FloatArray) -> list[FloatArray]:
+        """Logits of some rows after one tree, two trees, and so on."""
+        bins = self._bins[:, rows]
+        found = []
+        for tree in trees:
+            logits = logits + tree.values[leaves(tree, self._cuts, bins)]
+            found.append(logits)
+        return found
+
+    def logits(self, theta: Theta, rows: NDArray[np.intp]) -> FloatArray:
+        return self._design.logits(theta, rows)
+
+    def quality(self, logits: FloatArray, rows: NDArray[np.intp]) -> Quality:
+        return quality(logits, self._labels[rows], self.n_classes, self.link, self._weights[rows])
+
+    def _pooled(self, logits: Sequence[FloatArray]) -> Quality:
+        """Of all examples that chose, each by the fold that it did not train."""
+        return self.quality(np.concatenate(logits), np.concatenate([choosing for _, choosing in self._folds]))
+
+    def _is_better(self, found: Quality, best: Quality) -> bool:
+        metric = "log-loss" if self.settings.metric == "auto" else self.settings.metric
+        return found.rank(metric) > best.rank(metric)
+
+    def _n_grown(self, runs: Sequence["_Fold"]) -> int:
+        return len(runs[0].trees)
+
+    def _stopping(self) -> bool:
+        limit = self.settings.time_limit
+        return self._should_stop() or (limit is not None and self.seconds() > limit / 2)
+
+    def _report(self, n_trees: int, strength: float, run: "_Fold", valid: Quality, improved: bool) -> RoundReport:
+        train = self.quality(run.logits, run.train)
+        l2 = strength / float(self._weights.sum())
+        n_leaves = sum(len(np.unique(tree.values, axis=0)) for tree in run.trees)
+        n_parameters = self._targets.shape[1] * (self.encoder.n_outputs + n_leaves - len(run.trees) + 1)
+        return RoundReport(
+            phase="grow",
+            round=n_trees,
+            n_elements=n_leaves,
+            n_or_gates=0,
+            n_parameters=n_parameters,
+            l2=l2,
+            train_loss=train.log_loss + l2 / 2 * float((run.theta.weights**2).sum()),
+            train_log_loss=train.log_loss,
+            train_accuracy=train.accuracy,
+            valid=valid,
+            n_iterations=0,
+            converged=True,
+            improved=improved,
+            splits=(),
+            seconds={},
+        )
+
+    def _assembled(self, theta: Theta, trees: Sequence[GrownTree]) -> tuple[tuple[Part, ...], Parameters]:
+        """The circuit of the additive part and that of the trees, over the encoder with their steps."""
+        self.encoder, grown = with_steps(self.encoder, self._cuts, trees)
+        additive = self._design.of_variables(theta, self.encoder)
+        n_variables = self.encoder.n_outputs
+        circuit = initial_circuit(
+            vtrees.side_by_side([column.n_outputs for column in self.encoder.columns if column.n_outputs])
+        )
+        weighted = np.zeros(circuit.n_literals + circuit.n_elements, bool)
+        weighted[:n_variables] = self.encoder.is_additive
+        parts = [Part(IdentityView(n_variables), circuit, weighted)]
+        weights, bias = [additive.weights[self.encoder.is_additive].T], additive.bias
+        if grown:
+            part, kept = tree_part([tree for tree, _ in grown], n_variables)
+            values = np.concatenate([values - values[-1] for _, values in grown])
+            parts.append(part)
+            weights.append(values[kept].T)
+            bias = bias + sum(values[-1] for _, values in grown)
+        return tuple(parts), Parameters(np.concatenate(weights, axis=1), bias)
+
+
+class _Fold:
+    """A model under way: the rows that train it, and those that choose."""
+
+    def __init__(self, learner: TableLearner, train: NDArray[np.intp], choosing: NDArray[np.intp]) -> None:
+        self._learner, self.train, self._choosing = learner, train, choosing
+        self._problem = learner.problem(train)
+        self._last = self.theta = self._problem.start()
+        self.trees: list[GrownTree] = []
+
+    def fit(self, strength: float) -> None:
+        """The additive part with that penalty, from where the last one ended."""
+        self._last = self._problem.minimise(strength, self._last)
+        self.choosing_logits = self._learner.logits(self._last, self._choosing)
+
+    def keep(self) -> None:
+        """What was fitted last is the best so far."""
+        self.theta = self._last
+        self.logits = self._learner.logits(self.theta, self.train)
+
+    def boost(self) -> None:
+        """Go over to trees."""
+        self.choosing_logits = self._learner.logits(self.theta, self._choosing)
+        self._booster = self._learner.booster(self.train, self.logits)
+        self.trees = self._booster.trees
+
+    def grow(self, n_trees: int) -> list[FloatArray]:
+        """So many trees more; the logits of the rows that choose, after each."""
+        new = [self._booster.add_tree() for _ in range(n_trees)]
+        self.logits = self._booster.logits
+        if not len(self._choosing):
+            return []
+        curve = self._learner.after_trees(new, self._choosing, self.choosing_logits)
+        self.choosing_logits = curve[-1]
+        return curve
+
+
+def with_steps(
+    encoder: ColumnsEncoder, cuts: Sequence[ColumnBins], trees: Sequence[GrownTree]
+) -> tuple[ColumnsEncoder, list[tuple[Tree, FloatArray]]]:
+    """The encoder with the steps that trees ask for, and the trees over its variables with the values
+    (n_leaves, n_sets) of their leaves; equal trees are one, of which the values add up."""
+    asked: list[set[tuple[float, bool]]] = [set() for _ in encoder.columns]
+
+    def asks_gap(level: Level, context: int) -> bool:
+        """Whether only a gap is above the cut: that of a number behind the last step, or of a category."""
+        cut = cuts[level.column]
+        return int(level.cut[context]) == (cut.n_bins - 1 if cut.is_category else len(cut.steps))
+
+    def step(level: Level, context: int) -> tuple[float, bool]:
+        gap_above = bool(level.gap_above[context]) and encoder.columns[level.column].gaps
+        return float(cuts[level.column].steps[level.cut[context]]), gap_above
+
+    for tree in trees:
+        for level in tree.levels:
+            if not cuts[level.column].is_category:
+                contexts = np.flatnonzero(level.asks).tolist()
+                asked[level.column] |= {step(level, context) for context in contexts if not asks_gap(level, context)}
+    steps = [sorted(of_column) for of_column in asked]
+    extended = ColumnsEncoder(
+        tuple(
+            replace(column, steps=np.array([at for at, _ in of]), gap_above=np.array([above for _, above in of], bool))
+            for column, of in zip(encoder.columns, steps, strict=True)
+        )
+    )
+
+    def question(level: Level, context: int) -> tuple[int, bool]:
+        """The variable, and whether it is true where the answer is yes."""
+        column, first = extended.columns[level.column], int(extended.blocks[level.column])
+        if asks_gap(level, context):
+            return first, True
+        if not cuts[level.column].is_category:
+            return first + column.gaps + column.n_values + steps[level.column].index(step(level, context)), True
+        cut = int(level.cut[context])
+        if column.spared:
+            return first, cut == 1
+        return first + column.gaps + cut, True
+
+    def built(tree: GrownTree, depth: int, context: int, values: list[FloatArray]) -> Tree | int:
+        if depth == len(tree.levels):
+            values.append(tree.values[context])
+            return len(values) - 1
+        level = tree.levels[depth]
+        if not level.asks[context]:
+            return built(tree, depth + 1, 2 * context, values)
+        variable, straight = question(level, context)
+        yes = built(tree, depth + 1, 2 * context + straight, values)
+        return Tree(variable, yes, built(tree, depth + 1, 2 * context + (not straight), values))
+
+    merged: dict[Tree, FloatArray] = {}
+    for grown in trees:
+        values: list[FloatArray] = []
+        root = built(grown, 0, 0, values)
+        if isinstance(root, Tree):
+            merged[root] = merged.get(root, 0.0) + np.array(values)
+    return extended, list(merged.items())
+
+
+def _divided(labels: NDArray[np.int64], n_folds: int, seed: int) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    """Rows that train and rows that choose, fold by fold, with every class in proportion."""
+    rng = np.random.default_rng(seed)
+    fold = np.empty(len(labels), np.intp)
+    first = 0
+    for code in np.unique(labels):
+        rows = rng.permutation(np.flatnonzero(labels == code))
+        fold[rows] = (first + np.arange(len(rows))) % n_folds
+        first += len(rows)
+    return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_folds)]
