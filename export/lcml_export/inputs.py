@@ -112,7 +112,7 @@ def chosen_inputs(encoder: Encoder, asked: str | None, input_dtype: str, names: 
 
 
 def described(inputs: Inputs) -> list[dict[str, Any]]:
-    """What the metadata lcml.columns say of every column: its name, kind and type, whether it may be missing, and its
+    """What the metadata lcml.columns say of every column: its name, kind and type, whether training had gaps, and its
     range, or its categories as far as they fit, and their number."""
     columns = inputs.encoder.columns if isinstance(inputs.encoder, ColumnsEncoder) else ()
     return [
@@ -120,7 +120,7 @@ def described(inputs: Inputs) -> list[dict[str, Any]]:
             "name": column.name,
             "kind": column.kind,
             "type": kind,
-            "gaps": column.gaps or column.kind == "category",
+            "gaps": column.gaps,
             **_values(column),
         }
         for column, kind in zip(columns, inputs.types, strict=False)

@@ -31,8 +31,8 @@ class PyfuncModel:
         self.model, self.output = model, output
 
     def predict(self, model_input: Any, params: object = None) -> dict[str, NDArray[Any]] | NDArray[Any]:
-        """model_input: an array (n_examples, n_features), that array under the name INPUT, or a frame, whose columns
-        are found by their names.
+        """model_input: an array (n_examples, n_features), that array by the name INPUT, or a frame, whose columns are
+        found by their names.
 
         Raises DataError for a frame that lacks a column, and what `LogisticCircuit.logits` raises.
         """

@@ -9,11 +9,11 @@ _followed: dict[type, Any] = {}  # classes, and the settings of autologging by w
 
 
 def follow(estimator: type) -> bool:
-    """Whether MLflow records `estimator` from now on: true where `mlflow.sklearn.autolog()` was called since the last
-    time that this was asked, so that a method of it under way is to be called anew.
+    """Whether `mlflow.sklearn.autolog()` was called since this was asked last of `estimator`, whose methods MLflow has
+    replaced then: call the one under way anew.
 
-    MLflow replaces methods of the estimators that scikit-learn lists and offers no way to add one to the list; so its own
-    function is called once more, with the same settings, for a longer list.
+    MLflow records the estimators that scikit-learn lists, and has no way to add to that list. So its own function is
+    called once more, with the same settings, while the list is longer.
     """
     sklearn: Any = sys.modules.get("mlflow.sklearn")
     if sklearn is None:

@@ -22,8 +22,8 @@ _TRUTH = ("false", "true")
 def to_inputs(given: Mapping[str, Sequence[Any] | Array], model: Signature, max_rows: int) -> tuple[Array, ...]:
     """The model's inputs (rows, 1) of the values of columns by their names; others are ignored. None and NaN are gaps.
 
-    Raises UnprocessableError for columns that are missing or of several lengths, too many rows, a gap in a column that
-    takes none, and a value that the column cannot be; rows count from 0.
+    Raises UnprocessableError for columns that are missing or of several lengths, too many rows, and a value that a
+    column cannot be; rows count from 0.
     """
     if missing := [column.name for column in model.columns if column.name not in given]:
         named = ", ".join(map(short, missing[:_NAMED])) + ", ..." * (len(missing) > _NAMED)
@@ -49,7 +49,6 @@ def _numbers(column: Column, values: Sequence[Any] | Array, dtype: np.dtype[Any]
         found = wide.astype(dtype)
     if (wrong := np.flatnonzero(np.isinf(found))).size:
         raise _refused(column, int(wrong[0]), f"expected a finite {dtype} number, found {values[wrong[0]]}")
-    _check_gaps(column, np.isnan(found))
     return found
 
 
@@ -71,13 +70,7 @@ def _texts(column: Column, values: Sequence[Any] | Array, dtype: np.dtype[Any]) 
     """(rows,) texts."""
     listed = values.tolist() if isinstance(values, np.ndarray) else values
     known = frozenset(column.categories)
-    found = np.array(["" if v is None else _text(column, known, row, v) for row, v in enumerate(listed)], dtype)
-    _check_gaps(column, (found == "") if "" not in known else np.array([value is None for value in listed], bool))
-    if column.is_closed and (unknown := [row for row, text in enumerate(found) if text and text not in known]):
-        raise _refused(
-            column, unknown[0], f"expected one of {', '.join(column.categories)}, found {short(found[unknown[0]])}"
-        )
-    return found
+    return np.array(["" if v is None else _text(column, known, row, v) for row, v in enumerate(listed)], dtype)
 
 
 def _text(column: Column, known: frozenset[str], row: int, value: Any) -> str:
@@ -96,11 +89,6 @@ def _text(column: Column, known: frozenset[str], row: int, value: Any) -> str:
     if isinstance(value, int | float):
         return str(int(value)) if value == value // 1 else str(value)
     raise _refused(column, row, f"expected a text, found {short(value)}")
-
-
-def _check_gaps(column: Column, gaps: Array) -> None:
-    if gaps.any() and not column.gaps:
-        raise _refused(column, int(gaps.argmax()), "it is missing, but it never was in training: fill it in")
 
 
 def _refused(column: Column, row: int, why: str) -> UnprocessableError:

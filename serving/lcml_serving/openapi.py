@@ -146,7 +146,7 @@ def _row(columns: Sequence[Column]) -> Json:
         is_text = column.kind in ("category", "ordinal")
         ends = f"{column.n_categories} categories" if is_text else " to ".join(map(str, column.range))
         types = ["string", "boolean", "number"] if is_text else ["number", "string"]
-        of_column[column.name] = {"type": types + ["null"] * column.gaps, "description": f"{column.kind}, {ends}"}
+        of_column[column.name] = {"type": [*types, "null"], "description": f"{column.kind}, {ends}"}
         if column.categories:
             of_column[column.name]["examples"] = list(column.categories)
     return _object(of_column)

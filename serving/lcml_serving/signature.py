@@ -23,8 +23,8 @@ class TensorSpec:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table, by the metadata lcml.columns: number, date, category or ordinal; gaps: whether it may be
-    missing; categories: those that are told, n_categories: how many there are."""
+    """A column of a table, by the metadata lcml.columns: number, date, category or ordinal; gaps: whether training
+    had some; categories: those that are told, n_categories: how many there are."""
 
     name: str
     kind: str
@@ -39,11 +39,6 @@ class Column:
         categories = tuple(map(str, told.get("categories", ())))
         n_categories, ends = int(told.get("n_categories", 0)), tuple(told.get("range", ()))
         return cls(str(told["name"]), str(told["kind"]), bool(told["gaps"]), categories, n_categories, ends)
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether a text that is none of `categories` has no place."""
-        return self.kind == "ordinal" and not self.gaps and len(self.categories) == self.n_categories
 
     def described(self) -> dict[str, Any]:
         """As metadata and the OpenAPI description tell it."""

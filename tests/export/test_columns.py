@@ -72,7 +72,7 @@ def test_metadata_tell_the_columns(tmp_path: Path) -> None:
     assert json.loads(metadata["lcml.columns"]) == [
         {"name": "age", "kind": "number", "type": "float32", "gaps": True, "range": [0, 30]},
         {"name": "income", "kind": "number", "type": "float32", "gaps": False, "range": [0, 4]},
-        {"name": "city", "kind": "category", "type": "text", "gaps": True, "categories": ["Rome", "Oslo"]}
+        {"name": "city", "kind": "category", "type": "text", "gaps": False, "categories": ["Rome", "Oslo"]}
         | {"n_categories": 2},
         {"name": "size", "kind": "ordinal", "type": "text", "gaps": True, "categories": ["s", "m", "l"]}
         | {"n_categories": 3},
