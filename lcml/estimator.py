@@ -6,6 +6,7 @@ from contextlib import suppress
 from functools import partial
 from hashlib import blake2b
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any, Self, TypeAlias
 
 import numpy as np
@@ -21,9 +22,11 @@ from lcml.backend import get_backend
 from lcml.circuits.vtree import Vtree, over_blocks
 from lcml.data import Examples
 from lcml.data.labels import spelled
-from lcml.data.stratify import apportion, draw
-from lcml.errors import DataError, SettingsError
+from lcml.data.stratify import apportion, balanced_weights, draw
+from lcml.errors import DataError, MissingDependencyError, SettingsError
 from lcml.explain.importance import feature_importances
+from lcml.explain.names import known_names
+from lcml.formats import load_model, save_model
 from lcml.inputs.columns import ColumnsEncoder
 from lcml.inputs.encoding import encoded
 from lcml.inputs.rows import Matrix, SparseMatrix, all_rows, chunks
@@ -117,6 +120,10 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
     def feature_importances_(self) -> FloatArray:
         """(n_features_in_,) shares of 1, by `lcml.explain.importance.feature_importances`."""
         check_is_fitted(self)
+        if not hasattr(self, "_sample"):
+            raise AttributeError(
+                "feature_importances_: a loaded classifier has no training examples to measure them by"
+            )
         return feature_importances(self.model_, self._sample, get_backend(self.backend))
 
     def decision_function(self, X: ArrayLike) -> FloatArray:
@@ -136,6 +143,43 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         """(n_examples, n_classes) probabilities, columns in the order of classes_."""
         logits = self._logits(X)
         return self.model_.head.probabilities(logits)
+
+    def to_model(self) -> LogisticCircuit:
+        """The fitted model, as `lcml.save_model`, `lcml.explain` and the other functions take it."""
+        check_is_fitted(self)
+        return dataclasses.replace(self.model_)
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to a file, which `load`, `lcml.load_model` and the commands read. Raises OutputError."""
+        save_model(self.to_model(), path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """A fitted classifier of a model file, which predicts as the one that was saved: without history_, and examples
+        to measure feature_importances_ by. classes_ are as the file spells them, see `LogisticCircuit.classes`.
+
+        Raises FormatError or DataError, which name the file.
+        """
+        model = load_model(path)
+        known, settings = known_names(model), model.provenance.get("settings")
+        values = settings.items() if isinstance(settings, dict) else ()
+        found = cls(**{name: value for name, value in values if name in cls().get_params() and name != "vtree"})
+        found.model_, found.classes_, found.n_features_in_ = model, np.array(model.classes), model.encoder.n_features
+        if known is not None:
+            found.feature_names_in_ = np.array(known, object)
+        return found
+
+    def to_onnx(self, path: str | Path, **options: Any) -> Any:
+        """Write the model as ONNX, verified; options and report: those of `lcml_export.export_model`.
+
+        Raises MissingDependencyError without the extra export, and what `export_model` raises.
+        """
+        try:
+            from lcml_export import export_model
+        except ImportError as error:
+            raise MissingDependencyError("onnx", "export", "export to ONNX") from error
+        model = self.to_model()
+        return export_model(model, path, **{"feature_names": known_names(model), **options})
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()
@@ -177,6 +221,17 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
             raise DataError(f"eval_set: the label {unknown[0]!r} is none of those in y; drop its examples")
         return Examples(features, np.searchsorted(self.classes_, labels))
 
+    def _class_weights(self, asked: Any, codes: NDArray[np.int64], weights: FloatArray | None) -> FloatArray | None:
+        """How much an example of each class counts; None where all count the same."""
+        if asked is None or isinstance(asked, str):
+            return None if asked is None else balanced_weights(codes, weights)
+        if unknown := [name for name in asked if name not in self.classes_]:
+            raise SettingsError(f"class_weight: {unknown[0]!r} is none of the classes in y")
+        by_class = np.array([asked.get(name, 1.0) for name in self.classes_.tolist()], np.float64)
+        if not (np.isfinite(by_class).all() and (by_class > 0).all()):
+            raise SettingsError(f"class_weight: expected finite numbers above 0, found {dict(asked)}")
+        return by_class
+
     def _learn(
         self,
         chosen: Parameters,
@@ -204,6 +259,10 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         if chosen.verbose:
             print(*left_out, sep="\n", end="\n" * bool(left_out))
         backend = get_backend(chosen.backend)
+        by_class = self._class_weights(chosen.class_weight, codes, weights)
+        if by_class is not None:
+            weights = by_class[codes] * (1 if weights is None else weights)
+            of_rest = weights[rest]
 
         augmentation = None if chosen.augment is None else parse_augment(chosen.augment)
 
@@ -213,6 +272,8 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
 
         choosing = eval_examples or examples.select(aside)
         choosing_weights = None if weights is None or eval_examples is not None else weights[aside]
+        if by_class is not None and eval_examples is not None:
+            choosing_weights = by_class[eval_examples.labels]
         everything, stops = None, list[bool]()
         learner: Learner | TableLearner
         if isinstance(encoder, ColumnsEncoder) and with_trees:
