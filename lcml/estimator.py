@@ -161,12 +161,15 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         Raises FormatError or DataError, which name the file.
         """
         model = load_model(path)
-        known, settings = known_names(model), model.provenance.get("settings")
-        values = settings.items() if isinstance(settings, dict) else ()
-        found = cls(**{name: value for name, value in values if name in cls().get_params() and name != "vtree"})
-        found.model_, found.classes_, found.n_features_in_ = model, np.array(model.classes), model.encoder.n_features
-        if known is not None:
-            found.feature_names_in_ = np.array(known, object)
+        values, data = (model.provenance.get(name) for name in ("settings", "data"))
+        settings = values.items() if isinstance(values, dict) else ()
+        found = cls(**{name: value for name, value in settings if name in cls().get_params() and name != "vtree"})
+        given = data.get("feature_names") if isinstance(data, dict) else None  # with those that the encoder leaves out
+        names = given if isinstance(given, list) else known_names(model)
+        found.model_, found.classes_ = model, np.array(model.classes)
+        found.n_features_in_ = model.encoder.n_features if names is None else len(names)
+        if names is not None:
+            found.feature_names_in_ = np.array(names, object)
         return found
 
     def to_onnx(self, path: str | Path, **options: Any) -> Any:
