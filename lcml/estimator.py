@@ -27,6 +27,7 @@ from lcml.errors import DataError, MissingDependencyError, SettingsError
 from lcml.explain.importance import feature_importances
 from lcml.explain.names import known_names
 from lcml.formats import load_model, save_model
+from lcml.formats.model_file import model_from_parts, model_parts
 from lcml.inputs.columns import ColumnsEncoder
 from lcml.inputs.encoding import encoded
 from lcml.inputs.rows import Matrix, SparseMatrix, all_rows, chunks
@@ -49,6 +50,7 @@ from lcml.runs.preparation import (
 )
 from lcml.runs.records import RoundRecord
 from lcml.runs.specs import Shape, parse_augment, parse_view
+from lcml.tracking.autologging import follow
 
 Callback: TypeAlias = Callable[[RoundRecord], object]
 
@@ -100,6 +102,8 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
 
         Raises DataError or SettingsError, both ValueErrors, and ValueError as scikit-learn's checks do.
         """
+        if follow(type(self)):
+            return self.fit(X, y, sample_weight, eval_set=eval_set, callback=callback)
         chosen = Parameters(**self.get_params(deep=False))
         features, labels = self._features(X, y, reset=True)
         check_classification_targets(labels)
@@ -155,8 +159,8 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """A fitted classifier of a model file, which predicts as the one that was saved: without history_, and examples
-        to measure feature_importances_ by. classes_ are as the file spells them, see `LogisticCircuit.classes`.
+        """A fitted classifier of a model file, which predicts as the one that was saved: with an empty history_, and
+        without examples to measure feature_importances_ by. classes_ are as the file spells them, see `LogisticCircuit.classes`.
 
         Raises FormatError or DataError, which name the file.
         """
@@ -166,7 +170,7 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         found = cls(**{name: value for name, value in settings if name in cls().get_params() and name != "vtree"})
         given = data.get("feature_names") if isinstance(data, dict) else None  # with those that the encoder leaves out
         names = given if isinstance(given, list) else known_names(model)
-        found.model_, found.classes_ = model, np.array(model.classes)
+        found.model_, found.classes_, found.history_ = model, np.array(model.classes), []
         found.n_features_in_ = model.encoder.n_features if names is None else len(names)
         if names is not None:
             found.feature_names_in_ = np.array(names, object)
@@ -186,9 +190,16 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()
-        if "model_" in state:  # without what it compiled for a backend, which belongs to this process
-            state = {**state, "model_": dataclasses.replace(state["model_"])}
+        if "model_" in state:  # plain values: for readers that trust no types but those they know
+            history = [dataclasses.asdict(record) for record in state["history_"]]
+            state = {**state, "model_": model_parts(state["model_"]), "history_": history}
         return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if isinstance(state.get("model_"), tuple):  # it was a LogisticCircuit once
+            history = [RoundRecord(**values) for values in state["history_"]]
+            state = {**state, "model_": model_from_parts(*state["model_"]), "history_": history}
+        super().__setstate__(state)
 
     def _logits(self, X: ArrayLike) -> FloatArray:
         check_is_fitted(self)

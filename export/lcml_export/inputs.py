@@ -44,6 +44,11 @@ class Inputs:
         return "columns" if self.columns else "matrix"
 
     @property
+    def types(self) -> tuple[str, ...]:
+        """Of every raw feature."""
+        return self.columns or (self.dtype,) * self.encoder.n_features
+
+    @property
     def names(self) -> frozenset[str]:
         return frozenset(self.encoder.names if self.columns else [FEATURES])
 
@@ -109,7 +114,6 @@ def chosen_inputs(encoder: Encoder, asked: str | None, input_dtype: str, names: 
 def described(inputs: Inputs) -> list[dict[str, Any]]:
     """What the metadata lcml.columns say of every column: its name, kind and type, whether it may be missing, and its
     range, or its categories as far as they fit, and their number."""
-    kinds = inputs.columns or (inputs.dtype,) * inputs.encoder.n_features
     columns = inputs.encoder.columns if isinstance(inputs.encoder, ColumnsEncoder) else ()
     return [
         {
@@ -119,7 +123,7 @@ def described(inputs: Inputs) -> list[dict[str, Any]]:
             "gaps": column.gaps or column.kind == "category",
             **_values(column),
         }
-        for column, kind in zip(columns, kinds, strict=False)
+        for column, kind in zip(columns, inputs.types, strict=False)
     ]
 
 

@@ -79,7 +79,7 @@ def verify(content: bytes, model: LogisticCircuit, inputs: Inputs, seed: int = 0
     exposed = with_logits(onnx.load_from_string(content), len(model.bias))
     runs = {"onnxruntime": _onnxruntime(exposed), "reference": _reference(exposed)}
     checks, tolerance = [], _tolerance(model)
-    for kind, features in example_inputs(model, inputs.dtype, seed):
+    for kind, features in example_inputs(model, inputs, seed):
         logits, feeds = _reference_logits(model, features), inputs.feeds(features)
         for batch in BATCHES if kind == "random" else (len(features),):
             for runtime, run in runs.items():
@@ -96,16 +96,16 @@ def verify(content: bytes, model: LogisticCircuit, inputs: Inputs, seed: int = 0
     return tuple(checks)
 
 
-def example_inputs(model: LogisticCircuit, input_type: InputType, seed: int) -> Iterator[tuple[str, Any]]:
+def example_inputs(model: LogisticCircuit, inputs: Inputs, seed: int) -> Iterator[tuple[str, Any]]:
     """Raw inputs of every kind: random (beyond the encoder's range too), and 129 or 2 Boolean, zero, one, real, close
     ones; these are neighbours of their type in the middle of the range, where a threshold is.
 
     Of a table random, Boolean, real and close ones, with gaps and unknown categories; close are neighbours of knots.
     """
     generator = np.random.default_rng(seed)
-    encoder, n = model.encoder, model.encoder.n_features
+    encoder, n, input_type = model.encoder, model.encoder.n_features, inputs.dtype
     if isinstance(encoder, ColumnsEncoder):
-        yield from _tables(encoder, input_type, generator)
+        yield from _tables(encoder, inputs, generator)
         return
     some = (max(REFERENCE_BATCHES), n)
     sparse = np.where(generator.random(some) < _ZEROS, 0.0, generator.random(some))
@@ -124,7 +124,7 @@ def example_inputs(model: LogisticCircuit, input_type: InputType, seed: int) -> 
         yield kind, _given(encoder, np.clip(values, *_FINITE), input_type)
 
 
-def _tables(encoder: ColumnsEncoder, input_type: str, generator: np.random.Generator) -> Iterator[tuple[str, Any]]:
+def _tables(encoder: ColumnsEncoder, inputs: Inputs, generator: np.random.Generator) -> Iterator[tuple[str, Any]]:
     n, n_rows = encoder.n_features, max(REFERENCE_BATCHES)
     close = np.empty((n_rows, n))
     for j, column in enumerate(encoder.columns):
@@ -132,7 +132,7 @@ def _tables(encoder: ColumnsEncoder, input_type: str, generator: np.random.Gener
             stop = len(column.categories) + (column.kind == "category" or column.gaps)
             close[:, j] = generator.integers(0, stop, n_rows)
         else:
-            knots = generator.choice([*column.knots, *column.steps], n_rows).astype(input_type)
+            knots = generator.choice([*column.knots, *column.steps], n_rows).astype(inputs.types[j])
             close[:, j] = np.nextafter(knots, generator.choice(np.array([-np.inf, 0, np.inf], knots.dtype), n_rows))
         close[generator.random(n_rows) < _GAPS * column.gaps, j] = np.nan
     sparse = np.where(generator.random((n_rows, n)) < _ZEROS, 0.0, generator.random((n_rows, n)))

@@ -28,7 +28,7 @@ from lcml.inputs.column import Column
 from lcml.inputs.columns import ColumnsEncoder
 from lcml.model.head import Head
 
-MAX_ITERATIONS = 60
+MAX_ITERATIONS = 40
 TOLERANCE = 1e-5
 
 
@@ -134,7 +134,7 @@ class AdditiveFit:
             return (loss + l2 / 2 * float((theta[:-1] ** 2).sum())) / total, (gradient * scale).ravel() / total
 
         first = np.vstack([start.weights, start.bias]) / scale
-        options = {"maxiter": max_iterations, "gtol": tolerance, "ftol": 0.1 * tolerance}
+        options = {"maxiter": max_iterations, "gtol": tolerance, "ftol": tolerance}
         found = minimize(value_and_gradient, first.ravel(), jac=True, method="L-BFGS-B", options=options)
         theta = found.x.reshape(len(scale), -1) * scale
         return Theta(theta[:-1], theta[-1])

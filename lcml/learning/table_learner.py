@@ -40,6 +40,9 @@ MOST_FOR_FOLDS = 50_000
 """Examples, times weight sets, up to which folds choose; more tell enough when a part of them is set aside."""
 
 DEPTHS = (3, 6)
+MANY = 1000
+"""Examples from which on the deeper trees are tried."""
+
 RACE = 30
 """Trees of every depth, after which the best goes on alone."""
 
@@ -84,14 +87,18 @@ class TableLearner:
         codes_of_sets = self._head.class_codes(self._head.n_sets(n_classes))
         self._targets = (self._labels[:, None] == codes_of_sets).astype(np.float64)
         self._final = np.arange(n_train if held_out else n)
-        self._folds = [(np.arange(n_train), np.arange(n_train, n))]
+        self.folds = [(np.arange(n_train), np.arange(n_train, n))]
         if not held_out and (n_train == n or chosen_by_folds(n, n_classes)):
-            self._folds = _divided(self._labels, settings.folds, settings.seed)
+            self.folds = _divided(self._labels, settings.folds, settings.seed)
         codes = encoder.codes(examples.values)
-        self._design = AdditiveDesign(encoder.columns, codes, self._weights)
-        self._cuts = [cut_column(c, of, self._weights) for c, of in zip(encoder.columns, codes.T, strict=True)]
+        seen = self._final
+        training_weights = np.where(np.isin(np.arange(n), seen), self._weights, 0.0)
+        self._design = AdditiveDesign(encoder.columns, codes, training_weights)
+        self._cuts = [
+            cut_column(c, of, self._weights[seen]) for c, of in zip(encoder.columns, codes[seen].T, strict=True)
+        ]
         self._bins = np.stack([cut.of(of) for cut, of in zip(self._cuts, codes.T, strict=True)])
-        self._strength, self._n_trees, self._depth = STRENGTHS[0], 0, DEPTHS[0]
+        self.strength, self._n_trees, self._depth = STRENGTHS[0], 0, DEPTHS[0]
         self._best_quality: Quality | None = None
         self._model: tuple[tuple[Part, ...], Parameters] | None = None
 
@@ -105,13 +112,13 @@ class TableLearner:
 
     def grow(self) -> Iterator[RoundReport]:
         """Choose the penalty of the additive part and then, a block of trees after another, their number."""
-        runs = [_Fold(self, train, choosing) for train, choosing in self._folds]
+        runs = [_Fold(self, train, choosing) for train, choosing in self.folds]
         best: Quality | None = None
         for step, strength in enumerate(STRENGTHS):
             list(self.backend.map(lambda run: run.fit(strength), runs))  # noqa: B023  # all are done with it here
             found = self.pooled([run.choosing_logits for run in runs])
             if best is None or self.is_better(found, best):
-                best, self._strength = found, strength
+                best, self.strength = found, strength
                 for run in runs:
                     run.keep()
             elif found.log_loss > WORSE * best.log_loss:
@@ -122,7 +129,9 @@ class TableLearner:
         additive = self._best_quality = best
         if best is None or not self.settings.trees:
             return
-        depths = DEPTHS if self.settings.tree_depth is None else (self.settings.tree_depth,)
+        depths = DEPTHS if len(self._labels) >= MANY else DEPTHS[:1]
+        if self.settings.tree_depth is not None:
+            depths = (self.settings.tree_depth,)
         races = [_Race(self, runs, depth, best) for depth in depths]
         for race in races:
             yield from race.grow(min(RACE, self.settings.trees))
@@ -139,10 +148,11 @@ class TableLearner:
         if self._best_quality is None:
             return
         run = _Fold(self, self._final, self._final[:0])
-        run.fit(self._strength)
+        run.fit(self.strength)
         run.keep()
         run.boost(self._depth)
         run.grow(self._n_trees)
+        self.final = run
         self._model = self._assembled(run.theta, run.trees)
         parts, parameters = self._model
         report = self.report("refit", self._n_trees, run, self._best_quality, True)
@@ -205,7 +215,7 @@ class TableLearner:
 
     def pooled(self, logits: Sequence[FloatArray]) -> Quality:
         """Of all examples that chose, each by the fold that it did not train."""
-        return self.quality(np.concatenate(logits), np.concatenate([choosing for _, choosing in self._folds]))
+        return self.quality(np.concatenate(logits), np.concatenate([choosing for _, choosing in self.folds]))
 
     def is_better(self, found: Quality, best: Quality) -> bool:
         metric = "log-loss" if self.settings.metric == "auto" else self.settings.metric
@@ -217,7 +227,7 @@ class TableLearner:
 
     def report(self, phase: str, round: int, run: "_Fold", valid: Quality, improved: bool) -> RoundReport:
         train = self.quality(run.logits, run.train)
-        l2 = self._strength / float(self._weights.sum())
+        l2 = self.strength / float(self._weights.sum())
         n_leaves = sum(len(np.unique(tree.values, axis=0)) for tree in run.trees)
         n_parameters = self._targets.shape[1] * (self.encoder.n_outputs + n_leaves - len(run.trees) + 1)
         return RoundReport(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from time import perf_counter
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from lcml.backend import Array, Backend, NumpyBackend, cuda_is_available, get_ba
 from lcml.errors import MissingDependencyError
 from lcml.inputs.encoding import Encoder, encoded
 from lcml.inputs.rows import Matrix
+from lcml.inputs.table import Table
 from lcml.model.model import LogisticCircuit
 from lcml.passes.feature_map import FeatureMap
 
@@ -80,10 +81,11 @@ def available_backends() -> list[Backend]:
     return found
 
 
-def random_inputs(encoder: Encoder, n_examples: int, seed: int) -> NDArray[np.float32]:
-    """(n_examples, n_features) raw examples, uniform over the encoder's range."""
+def random_inputs(encoder: Encoder, n_examples: int, seed: int) -> Any:
+    """(n_examples, n_features) raw examples, float32 or a table, uniform over the encoder's range."""
     shares = np.random.default_rng(seed).random((n_examples, encoder.n_features), dtype=np.float32)
-    return np.asarray(encoder.inputs_at(shares.astype(np.float64)), dtype=np.float32)
+    found = encoder.inputs_at(shares.astype(np.float64))
+    return found if isinstance(found, Table) else np.asarray(found, dtype=np.float32)
 
 
 def measure(

@@ -21,11 +21,12 @@ from lcml_serving.explain import explain_rows, explainable, top_k_of
 from lcml_serving.features import check_finite, parse_json, to_json
 from lcml_serving.metrics import CONTENT_TYPE
 from lcml_serving.mlflow_protocol import parse_invocation, render_invocation
-from lcml_serving.oip import HEADER_LENGTH, InferRequest, header_end, model_metadata, parse_infer, render_infer
+from lcml_serving.oip import InferRequest, header_end, model_metadata, parse_infer, render_infer
 from lcml_serving.openapi import describe
 from lcml_serving.repository import Served
 from lcml_serving.service import LARGE, Service
 from lcml_serving.signature import Signature
+from lcml_serving.tensors import HEADER_LENGTH
 
 Lifespan = Callable[[Starlette], AbstractAsyncContextManager[None]]
 
@@ -81,7 +82,7 @@ class _Endpoints:
         body = await self._service.bodies.read(request)
         with self._service.slot():
             wanted = await self._parse(request, body, model, self._settings.max_rows)
-            arrays = dict(zip(model.predictions, await served.predict.submit(wanted.features), strict=True))
+            arrays = dict(zip(model.predictions, await served.predict.submit(*wanted.inputs), strict=True))
             check_finite(arrays)
             size = sum(arrays[name].size for name, binary in wanted.outputs.items() if not binary)
             rendered = await self._service.off_loop(size, render_infer, wanted.id, wanted.outputs, model, arrays)
@@ -98,7 +99,7 @@ class _Endpoints:
         with self._service.slot():
             wanted = await self._parse(request, body, model, self._settings.max_explain_rows)
             top_k = top_k_of(wanted.parameters)
-            labels, contributions = await served.explain.submit(wanted.features)
+            labels, contributions = await served.explain.submit(*wanted.inputs)
             check_finite({"contributions": contributions})
             answer: dict[str, Any] = {"model_name": model.name, "model_version": model.version}
             if wanted.id is not None:
@@ -116,8 +117,8 @@ class _Endpoints:
         body = await self._service.bodies.read(request)
         with self._service.slot():
             given = body, request.headers.get("content-type", ""), model, self._settings.max_rows
-            features = await self._service.off_loop(len(body), parse_invocation, *given)
-            arrays = dict(zip(model.predictions, await served.predict.submit(features), strict=True))
+            inputs = await self._service.off_loop(len(body), parse_invocation, *given)
+            arrays = dict(zip(model.predictions, await served.predict.submit(*inputs), strict=True))
             check_finite(arrays)
             size = sum(array.size for array in arrays.values())
             return await respond(request, await self._service.off_loop(size, render_invocation, arrays))
@@ -172,10 +173,14 @@ class _Endpoints:
         return await respond(request, self._service.render_metrics(), CONTENT_TYPE)
 
     async def openapi(self, request: Request) -> Response:
-        return await respond(request, to_json(describe(self._settings)))
+        return await respond(request, to_json(describe(self._settings, self._signatures())))
 
     async def docs(self, request: Request) -> Response:
-        return await respond(request, render_page(describe(self._settings)), "text/html", HEADERS)
+        return await respond(request, render_page(describe(self._settings, self._signatures())), "text/html", HEADERS)
+
+    def _signatures(self) -> list[Signature]:
+        """Of the newest version of every model."""
+        return [self._repository.get(name).model.signature for name in self._repository.table]
 
     async def _parse(self, request: Request, body: bytes, model: Signature, max_rows: int) -> InferRequest:
         end = header_end(request.headers.get(HEADER_LENGTH), len(body))

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
-Run = Callable[[Array], Sequence[Array]]
+Run = Callable[..., Sequence[Array]]
+"""The outputs of inputs, arrays of the same number of rows."""
 
 
 @dataclass(frozen=True)
@@ -27,9 +28,13 @@ class BatchReport:
 
 @dataclass(frozen=True)
 class _Item:
-    features: Array
+    inputs: tuple[Array, ...]
     arrived: float
     future: asyncio.Future[tuple[Array, ...]]
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.inputs[0])
 
 
 class Batcher:
@@ -62,12 +67,12 @@ class Batcher:
     def n_waiting(self) -> int:
         return len(self._waiting)
 
-    async def submit(self, features: Array) -> tuple[Array, ...]:
+    async def submit(self, *inputs: Array) -> tuple[Array, ...]:
         """The outputs of `run` for these rows, (n, ...) each, from a run that they may share with others."""
         loop = asyncio.get_running_loop()
-        item = _Item(features, time.perf_counter(), loop.create_future())
+        item = _Item(inputs, time.perf_counter(), loop.create_future())
         self._waiting.append(item)
-        self._n_rows += len(features)
+        self._n_rows += item.n_rows
         if self._n_rows >= self._max_rows:
             self._filled.set()
         if len(self._workers) < self._parallel:
@@ -85,7 +90,7 @@ class Batcher:
                 continue
             started = time.perf_counter()
             try:
-                results = await loop.run_in_executor(self._executor, self._run_together, [i.features for i in items])
+                results = await loop.run_in_executor(self._executor, self._run_together, [i.inputs for i in items])
             except Exception as error:
                 for item in items:
                     if not item.future.done():
@@ -95,7 +100,7 @@ class Batcher:
             for item, result in zip(items, results, strict=True):
                 if not item.future.done():
                     item.future.set_result(result)
-            n_rows = sum(len(item.features) for item in items)
+            n_rows = sum(item.n_rows for item in items)
             self._report(BatchReport(n_rows, ended - started, tuple(started - item.arrived for item in items)))
         # No await between the last look at the queue and this, so no request is left without a worker.
         self._workers.discard(asyncio.current_task())
@@ -114,19 +119,19 @@ class Batcher:
     def _take(self) -> list[_Item]:
         items: list[_Item] = []
         n_rows = 0
-        while self._waiting and (not items or n_rows + len(self._waiting[0].features) <= self._max_rows):
+        while self._waiting and (not items or n_rows + self._waiting[0].n_rows <= self._max_rows):
             item = self._waiting.popleft()
-            self._n_rows -= len(item.features)
+            self._n_rows -= item.n_rows
             if not item.future.done():  # else the client has gone
                 items.append(item)
-                n_rows += len(item.features)
+                n_rows += item.n_rows
         return items
 
-    def _run_together(self, parts: list[Array]) -> list[tuple[Array, ...]]:
+    def _run_together(self, parts: list[tuple[Array, ...]]) -> list[tuple[Array, ...]]:
         if len(parts) == 1:
-            return [tuple(self._run(parts[0]))]
-        outputs = self._run(np.concatenate(parts))
-        ends = np.cumsum([len(part) for part in parts])
+            return [tuple(self._run(*parts[0]))]
+        outputs = self._run(*map(np.concatenate, zip(*parts, strict=True)))
+        ends = np.cumsum([len(part[0]) for part in parts])
         return [
-            tuple(output[end - len(part) : end] for output in outputs) for part, end in zip(parts, ends, strict=True)
+            tuple(output[end - len(part[0]) : end] for output in outputs) for part, end in zip(parts, ends, strict=True)
         ]

@@ -10,18 +10,21 @@ from typing import Any
 
 import numpy as np
 
+from lcml_serving.columns import to_inputs
 from lcml_serving.csv_table import parse_csv
 from lcml_serving.errors import BadRequestError, UnprocessableError, UnsupportedMediaTypeError, short
 from lcml_serving.features import check_rows, numbers, parse_json, to_features, to_json
 from lcml_serving.signature import Array, Signature
+from lcml_serving.table_forms import csv_columns, json_columns
 
 FORMS = ("dataframe_split", "dataframe_records", "inputs", "instances")
 
 
-def parse_invocation(body: bytes, content_type: str, model: Signature, max_rows: int) -> Array:
-    """The features of a scoring request, in the dtype of the model's input.
+def parse_invocation(body: bytes, content_type: str, model: Signature, max_rows: int) -> tuple[Array, ...]:
+    """The inputs of a scoring request, in the dtypes of the model's.
 
-    A table whose columns are the model's feature names may have them in any order, as may one whose columns are
+    Of a table model every form names the columns, in any order, and may have more than the model takes. Of
+    another a table whose columns are the model's feature names may have them in any order, as may one whose columns are
     numbered from 0; else a model without feature names takes the columns as they come. Raises
     UnsupportedMediaTypeError, BadRequestError and UnprocessableError.
     """
@@ -34,8 +37,10 @@ def parse_invocation(body: bytes, content_type: str, model: Signature, max_rows:
     if parameters.strip() and parameters.strip().lower().replace('"', "") != "charset=utf-8":
         raise UnsupportedMediaTypeError("expected no parameter of the content type but charset=utf-8")
     if media_type == "text/csv":
+        if model.columns:
+            return to_inputs(csv_columns(body, model, max_rows), model, max_rows)
         names, table = parse_csv(body, model.feature_names, max_rows)
-        return to_features(_ordered(table, names, model), model, max_rows)
+        return (to_features(_ordered(table, names, model), model, max_rows),)
     message = parse_json(body)
     forms = [form for form in FORMS if form in message]
     if len(forms) != 1 or message.keys() - {forms[0], "params"}:
@@ -43,13 +48,15 @@ def parse_invocation(body: bytes, content_type: str, model: Signature, max_rows:
     if message.get("params"):
         raise UnprocessableError("params: expected none; the model takes no parameters")
     form, content = forms[0], message[forms[0]]
+    if model.columns:
+        return to_inputs(json_columns(content, form, model, max_rows), model, max_rows)
     if form == "dataframe_split":
         columns, values = _split(content, model, max_rows)
     elif form == "dataframe_records":
         columns, values = _records(content, model, max_rows)
     else:
-        return to_features(_tensor(content, form, model, max_rows), model, max_rows)
-    return to_features(_ordered(values, columns, model), model, max_rows)
+        return (to_features(_tensor(content, form, model, max_rows), model, max_rows),)
+    return (to_features(_ordered(values, columns, model), model, max_rows),)
 
 
 def render_invocation(outputs: Mapping[str, Array]) -> bytes:

@@ -1,13 +1,15 @@
 """One model file on onnxruntime, checked against what the exporter promises.
 
 input   features       (batch, n_features) float32, float64 or uint8
+        or of a table one input per column of lcml.columns, named as it, (batch, 1) float32, float64 or string
 output  label          (batch,) int64 or string
 output  probabilities  (batch, n_classes) float32
 output  logits         (batch, n_logits), optional
 output  contributions  (batch, n_contributions), optional: what each feature adds to the predicted class's logit,
                        the bias last; computed only when asked for
 sidecar STEM.explain.json, or explain.json beside model.onnx: {"conditions": [n_contributions texts]}
-metadata_props  lcml.classes (JSON list), lcml.feature_names (JSON list, optional), lcml.* as they are
+metadata_props  lcml.classes (JSON list), lcml.feature_names (JSON list, optional), lcml.columns (JSON list of objects,
+                optional), lcml.* as they are
 """
 
 import hashlib
@@ -23,7 +25,7 @@ import numpy as np
 import onnxruntime
 
 from lcml_serving.errors import ModelError
-from lcml_serving.signature import PREDICTIONS, Array, Signature, TensorSpec
+from lcml_serving.signature import PREDICTIONS, Array, Column, Signature, TensorSpec
 
 CONTRIBUTIONS = "contributions"
 _MESSAGE = 300  # characters of a library's message
@@ -41,6 +43,7 @@ _TYPES: Mapping[str, tuple[str, np.dtype[Any]]] = {
 }
 _ALLOWED: Mapping[str, frozenset[str]] = {
     "features": frozenset({"FP32", "FP64", "UINT8"}),
+    "column": frozenset({"FP32", "FP64", "BYTES"}),
     "label": frozenset({"INT64", "BYTES"}),
     "probabilities": frozenset({"FP32", "FP64"}),
     "logits": frozenset({"FP32", "FP64"}),
@@ -62,13 +65,17 @@ class OnnxModel:
     @property
     def parameters(self) -> dict[str, Any]:
         """What the model tells of itself beside its inputs and outputs."""
-        told = {key.removeprefix("lcml."): value for key, value in self.metadata.items() if key.startswith("lcml.")}
+        told: dict[str, Any] = {
+            key.removeprefix("lcml."): value for key, value in self.metadata.items() if key.startswith("lcml.")
+        }
         told.pop("feature_names", None)
+        if columns := self.signature.columns:
+            told["columns"] = [column.described() for column in columns]
         return {**told, "sha256": self.sha256, "explains": self.conditions is not None}
 
-    def run(self, names: Sequence[str], features: Array) -> list[Array]:
-        """The named outputs for features of the input's dtype, (batch, n_features)."""
-        feeds = {self.signature.input.name: features}
+    def run(self, names: Sequence[str], *inputs: Array) -> list[Array]:
+        """The named outputs for the model's inputs, of their dtypes."""
+        feeds = {spec.name: array for spec, array in zip(self.signature.inputs, inputs, strict=True)}
         if CONTRIBUTIONS not in names and self._can_skip_contributions:
             feeds[_EXPLAIN] = np.array(False)
         outputs: list[Array] = self.session.run(list(names), feeds)
@@ -104,24 +111,25 @@ def _load(path: Path, name: str, version: str, intra_op_threads: int) -> OnnxMod
         session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime has no common base
         raise ModelError(f"{path} is not a model that onnxruntime can load: {_first_line(error)}") from error
-    inputs = session.get_inputs()
-    if len(inputs) != 1:
-        raise ModelError(f"{path}: expected one input, found {[node.name for node in inputs]}; export with lcml export")
-    features = _spec(path, inputs[0], "features")
-    if len(features.shape) != 2 or features.shape[0] != -1 or features.shape[1] < 1:
-        raise ModelError(f"{path}: expected an input of shape (batch, n_features), found {inputs[0].shape}")
-    if features.shape[1] > _MAX_FEATURES:
-        raise ModelError(f"{path}: expected at most {_MAX_FEATURES} features, found {features.shape[1]}")
+    metadata = dict(session.get_modelmeta().custom_metadata_map)
+    columns = _columns(path, metadata, [node.name for node in session.get_inputs()])
+    inputs = tuple(_spec(path, node, "column" if columns else "features") for node in session.get_inputs())
+    for spec, node in zip(inputs, session.get_inputs(), strict=True):
+        if len(spec.shape) != 2 or spec.shape[0] != -1 or spec.shape[1] < 1 or (columns and spec.shape[1] > 1):
+            expected = "(batch, 1)" if columns else "(batch, n_features)"
+            raise ModelError(f"{path}: expected an input of shape {expected}, found {node.shape}")
+    n_features = sum(spec.shape[1] for spec in inputs)
+    if n_features > _MAX_FEATURES:
+        raise ModelError(f"{path}: expected at most {_MAX_FEATURES} features, found {n_features}")
     names = [node.name for node in session.get_outputs()]
     if missing := [name for name in PREDICTIONS[:2] if name not in names]:
         raise ModelError(f"{path}: expected outputs label and probabilities, found {names}; {missing[0]} is missing")
-    outputs = _try_out(path, session, features)
-    metadata = dict(session.get_modelmeta().custom_metadata_map)
+    outputs = _try_out(path, session, inputs)
     classes = _json_list(path, metadata, "lcml.classes", _width(outputs, "probabilities"))
-    named = _json_list(path, metadata, "lcml.feature_names", features.shape[1])
+    named = _json_list(path, metadata, "lcml.feature_names", n_features)
     feature_names = None if named is None else tuple(str(feature) for feature in named)
     return OnnxModel(
-        signature=Signature(name, version, features, outputs, feature_names),
+        signature=Signature(name, version, inputs, outputs, feature_names, columns),
         sha256=hashlib.sha256(content).hexdigest(),
         conditions=_read_conditions(path, _width(outputs, CONTRIBUTIONS)),
         classes=classes,
@@ -155,13 +163,16 @@ def _spec(path: Path, node: Any, role: str) -> TensorSpec:
     return TensorSpec(node.name, datatype, dtype, shape)
 
 
-def _try_out(path: Path, session: Any, features: TensorSpec) -> tuple[TensorSpec, ...]:
+def _try_out(path: Path, session: Any, inputs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
     """Specs of the known outputs, with the widths that a run shows."""
     specs = [_spec(path, node, node.name) for node in session.get_outputs() if node.name in _ALLOWED]
     for n_rows in (0, 1, 2):
-        zeros = np.zeros((n_rows, features.shape[1]), dtype=features.dtype)
+        zeros = {
+            spec.name: np.full((n_rows, spec.shape[1]), "" if spec.datatype == "BYTES" else 0, spec.dtype)
+            for spec in inputs
+        }
         try:
-            arrays = session.run([spec.name for spec in specs], {features.name: zeros})
+            arrays = session.run([spec.name for spec in specs], zeros)
         except Exception as error:
             raise ModelError(f"{path} fails on a batch of {n_rows} rows: {_first_line(error)}") from error
         for spec, array in zip(specs, arrays, strict=True):
@@ -172,6 +183,22 @@ def _try_out(path: Path, session: Any, features: TensorSpec) -> tuple[TensorSpec
                     f"expected {n_axes} axes, the first of them the batch"
                 )
     return tuple(replace(spec, shape=(-1, *array.shape[1:])) for spec, array in zip(specs, arrays, strict=True))
+
+
+def _columns(path: Path, metadata: Mapping[str, str], names: Sequence[str]) -> tuple[Column, ...]:
+    """Of a table model with an input per column, in the order of the inputs; none of one that takes a matrix."""
+    told = _json_list(path, metadata, "lcml.columns", None)
+    if told is None or list(names) == ["features"]:
+        if len(names) != 1:
+            raise ModelError(f"{path}: expected one input, found {list(names)}; export with lcml export")
+        return ()
+    try:
+        columns = tuple(map(Column.from_json, told))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ModelError(f"{path}: metadata lcml.columns are damaged: {error!r}; export the model again") from error
+    if [column.name for column in columns] != list(names):
+        raise ModelError(f"{path}: metadata lcml.columns and the inputs differ; export the model again")
+    return columns
 
 
 def _width(outputs: Sequence[TensorSpec], name: str) -> int | None:
@@ -185,8 +212,10 @@ def _json_list(path: Path, metadata: Mapping[str, str], key: str, length: int | 
         values = json.loads(metadata[key])
     except (ValueError, RecursionError) as error:
         raise ModelError(f"{path}: metadata {key} is not JSON: {error}") from error
-    if not isinstance(values, list) or len(values) != length:
-        raise ModelError(f"{path}: metadata {key} should be a list of {length}; export the model again")
+    if not isinstance(values, list) or (length is not None and len(values) != length):
+        raise ModelError(
+            f"{path}: metadata {key} should be a list{f' of {length}' * (length is not None)}; export the model again"
+        )
     return tuple(values)
 
 

@@ -1,10 +1,12 @@
 """The OpenAPI 3.1 description of the service, as it is set up."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from lcml_serving import __version__
-from lcml_serving.oip import DATATYPES
 from lcml_serving.settings import Settings
+from lcml_serving.signature import Column, Signature
+from lcml_serving.tensors import DATATYPES
 
 Json = dict[str, Any]
 
@@ -29,8 +31,11 @@ _ERRORS = {
 _OF_BODIES = (400, 408, 413, 415)  # of every operation that reads one
 
 
-def describe(settings: Settings) -> Json:
-    """The description; it requires a bearer token where the service does."""
+def describe(settings: Settings, models: Sequence[Signature] = ()) -> Json:
+    """The description; it requires a bearer token where the service does. Of each table among the models it has a
+    schema, that of a row, with the columns' kinds and categories."""
+    rows = {f"RowOf.{model.name}": _row(model.columns) for model in models if model.columns}
+    takes_matrix = len(rows) < len(models) or not models
     description: Json = {
         "openapi": "3.1.0",
         "info": {
@@ -39,7 +44,7 @@ def describe(settings: Settings) -> Json:
             "description": "Logistic circuits over the Open Inference Protocol v2 and MLflow's scoring protocol.",
         },
         "paths": _paths(),
-        "components": {"schemas": _schemas()},
+        "components": {"schemas": _schemas(list(rows), takes_matrix) | rows},
     }
     if settings.token is not None:
         description["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
@@ -134,7 +139,25 @@ def _array(items: Json, size: int | None = None) -> Json:
     return {"type": "array", "items": items} | ({} if size is None else {"minItems": size, "maxItems": size})
 
 
-def _schemas() -> Json:
+def _row(columns: Sequence[Column]) -> Json:
+    """A row of a table, whose further columns are ignored."""
+    of_column: Json = {}
+    for column in columns:
+        is_text = column.kind in ("category", "ordinal")
+        ends = f"{column.n_categories} categories" if is_text else " to ".join(map(str, column.range))
+        types = ["string", "boolean", "number"] if is_text else ["number", "string"]
+        of_column[column.name] = {"type": types + ["null"] * column.gaps, "description": f"{column.kind}, {ends}"}
+        if column.categories:
+            of_column[column.name]["examples"] = list(column.categories)
+    return _object(of_column)
+
+
+def _any_of(schemas: Sequence[Json]) -> Json:
+    return schemas[0] if len(schemas) == 1 else {"anyOf": list(schemas)}
+
+
+def _schemas(rows: Sequence[str], takes_matrix: bool) -> Json:
+    """rows: the schemas of tables' rows."""
     matrix = _array(_array(_NUMBER))
     described = {"name": _TEXT, "datatype": _TEXT, "shape": _array({"type": "integer"})}
     values = _array({"anyOf": [_NUMBER, _TEXT]})
@@ -148,7 +171,16 @@ def _schemas() -> Json:
             "data": {"description": "Row by row, flat or nested", **numbers},
         }
     )
-    inputs = _array(input_tensor, 1)
+    cell: Json = {"type": ["number", "string", "boolean", "null"]}
+    column = _object(
+        {
+            "name": {**_TEXT, "description": "A column"},
+            "datatype": {"type": "string", "enum": [*DATATYPES, "BYTES"]},
+            "shape": {"type": "array", "items": _COUNT, "minItems": 1, "maxItems": 2},
+        },
+        {"data": {"type": "array", "items": {"anyOf": [cell, _array(cell, 1)]}}, "parameters": _object({})},
+    )
+    inputs = _any_of([_array(input_tensor, 1)] * takes_matrix + [_array(column)] * bool(rows))
     wanted = _object({"name": _TEXT}, {"parameters": _object({}, {"binary_data": _FLAG})})
     contribution = _object({"index": _COUNT, "condition": _TEXT, "contribution": _NUMBER})
     explanation = _object(
@@ -156,11 +188,17 @@ def _schemas() -> Json:
     )
     model = {"model_name": _TEXT, "model_version": _TEXT}
     columns = _object({"label": _array(_LABEL), "probabilities": matrix})
-    split = _object({"data": matrix}, {"columns": _array(_TEXT), "index": _array(_LABEL)}, closed=True)
-    records = _array({"type": "object", "additionalProperties": _NUMBER})
+    of_rows = [{"$ref": f"#/components/schemas/{row}"} for row in rows]
+    record = _any_of([{"type": "object", "additionalProperties": _NUMBER}] * takes_matrix + of_rows)
+    cells = _any_of([matrix] * takes_matrix + [_array(_array(cell))] * bool(rows))
+    split = _object({"data": cells}, {"columns": _array(_TEXT), "index": _array(_LABEL)}, closed=True)
+    records = _array(record)
+    by_column = [{"type": "object", "additionalProperties": _array(cell)}] * bool(rows)
+    arrays = _any_of([matrix] * takes_matrix + by_column + [records] * bool(rows))
+    instances = _any_of([matrix] * takes_matrix + [records] * bool(rows))
     entry = _object({"name": _TEXT, "version": _TEXT, "state": {"enum": ["READY", "UNAVAILABLE"]}, "reason": _TEXT})
     tensors = _array(_object(described))
-    forms = {"dataframe_split": split, "dataframe_records": records, "inputs": matrix, "instances": matrix}
+    forms = {"dataframe_split": split, "dataframe_records": records, "inputs": arrays, "instances": instances}
     return {
         "Error": _object({"error": _TEXT}),
         "Empty": _object({}),

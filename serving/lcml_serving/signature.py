@@ -1,7 +1,7 @@
 """What a model takes and gives: all that reading a request and rendering its answer need to know of it."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,18 +22,59 @@ class TensorSpec:
 
 
 @dataclass(frozen=True)
+class Column:
+    """A column of a table, by the metadata lcml.columns: number, date, category or ordinal; gaps: whether it may be
+    missing; categories: those that are told, n_categories: how many there are."""
+
+    name: str
+    kind: str
+    gaps: bool
+    categories: tuple[str, ...] = ()
+    n_categories: int = 0
+    range: tuple[float | str, ...] = ()
+
+    @classmethod
+    def from_json(cls, told: Any) -> Self:
+        """Of an entry of lcml.columns. Raises KeyError, TypeError, ValueError or AttributeError where it is none."""
+        categories = tuple(map(str, told.get("categories", ())))
+        n_categories, ends = int(told.get("n_categories", 0)), tuple(told.get("range", ()))
+        return cls(str(told["name"]), str(told["kind"]), bool(told["gaps"]), categories, n_categories, ends)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether a text that is none of `categories` has no place."""
+        return self.kind == "ordinal" and not self.gaps and len(self.categories) == self.n_categories
+
+    def described(self) -> dict[str, Any]:
+        """As metadata and the OpenAPI description tell it."""
+        told = {"name": self.name, "kind": self.kind, "gaps": self.gaps}
+        if self.kind in ("category", "ordinal"):
+            return told | {"categories": list(self.categories), "n_categories": self.n_categories}
+        return told | {"range": list(self.range)}
+
+
+@dataclass(frozen=True)
 class Signature:
-    """Name, version, input, outputs and feature names of a model; it can be sent to another process."""
+    """Name, version, inputs, outputs and feature names of a model; it can be sent to another process.
+
+    inputs: a matrix (batch, n_features), or one tensor (batch, 1) for each of `columns`.
+    """
 
     name: str
     version: str
-    input: TensorSpec
+    inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     feature_names: tuple[str, ...] | None
+    columns: tuple[Column, ...] = ()
+
+    @property
+    def input(self) -> TensorSpec:
+        """The one input of a model that takes a matrix."""
+        return self.inputs[0]
 
     @property
     def n_features(self) -> int:
-        return self.input.shape[1]
+        return len(self.columns) or self.input.shape[1]
 
     @property
     def predictions(self) -> tuple[str, ...]:
