@@ -36,3 +36,13 @@ def draw(
     for k, n in enumerate(n_chosen):
         chosen[rng.permutation(np.flatnonzero(codes == k))[:n]] = True
     return np.flatnonzero(~chosen), np.flatnonzero(chosen)
+
+
+def set_aside(codes: NDArray[np.int64], fraction: float, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Rows to fit by and rows to choose by; all rows for both where none can be spared."""
+    every = np.arange(len(codes))
+    if fraction == 0:
+        return every, every
+    n_aside = apportion(np.bincount(codes), fraction, least=1, leave=1)
+    rest, aside = draw(codes, n_aside, np.random.default_rng(seed))
+    return (rest, aside) if len(aside) else (every, every)

@@ -12,7 +12,7 @@ probability max(0, 1 - |x - k_j| / width), the hat function at knot j; these sum
 the knots forbids have probability 0: a circuit's literals make a piecewise linear additive model, and a split of two
 columns' variables a bilinear patch.
 
-A gap where training had none is taken for the median knot, which is about that of the values, or an unknown category; an
+A gap where training had none is taken for the median knot, about the median of the values, or an unknown category; an
 unknown category for a rare one, where there were none for none of the categories, of two for the more frequent one.
 """
 

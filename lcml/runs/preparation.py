@@ -263,7 +263,7 @@ def to_learn_from(
 
 
 def choose_vtree(
-    kind: VtreeKind,
+    kind: VtreeKind | Vtree,
     image_shape: Sequence[int] | None,
     train: EncodedSet,
     offset: tuple[int, int] = (0, 0),
@@ -272,11 +272,19 @@ def choose_vtree(
 ) -> Vtree:
     """The vtree of that kind over all variables, for encoded training examples, where they are images of that shape;
     mutual information is that given the class, over a sample of many examples. All keep the variables of each of the
-    encoder's `blocks` together, right-linear.
+    encoder's `blocks` together, right-linear. A vtree is taken as it is, or, where it is over the blocks, with these in
+    place of its leaves.
 
-    Raises DataError for a grid, or an offset, where the data are no images.
+    Raises DataError for a grid or an offset of what is no image, SettingsError for a vtree that does not fit.
     """
     n_variables = train.values.shape[1]
+    n_blocks = n_variables if blocks is None else len(blocks) - 1
+    if isinstance(kind, Vtree):
+        if kind.n_variables not in (n_variables, n_blocks):
+            or_columns = "" if n_blocks == n_variables else f" or the {n_blocks} columns"
+            expected = f"expected one over the {n_variables} variables{or_columns}"
+            raise SettingsError(f"vtree: {expected}, found one over {kind.n_variables}")
+        return kind if blocks is None or kind.n_variables == n_variables else vtrees.over_blocks(kind, blocks)
     if image_shape is None and (kind == "grid" or offset != (0, 0)):
         raise DataError(
             "the vtree grid and vtree_offset are for images, but these data have no image shape; choose another vtree"
@@ -294,7 +302,6 @@ def choose_vtree(
         rows = np.sort(np.random.default_rng(seed).choice(n_examples, n_read, replace=False))
         weights = None if train.weights is None else train.weights[rows]
         return vtrees.from_mutual_information(train.values[rows], train.labels[rows], weights, blocks=blocks)
-    n_blocks = n_variables if blocks is None else len(blocks) - 1
     if kind == "random":
         over = vtrees.random(n_blocks, seed)
     else:

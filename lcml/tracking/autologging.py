@@ -12,8 +12,8 @@ def follow(estimator: type) -> bool:
     """Whether MLflow records `estimator` from now on: true where `mlflow.sklearn.autolog()` was called since the last
     time that this was asked, so that a method of it under way is to be called anew.
 
-    MLflow replaces methods of the estimators that scikit-learn lists and offers no way to add one to the list; so its own
-    function is called once more, with the same settings, for a longer list.
+    MLflow replaces methods of the estimators that scikit-learn lists and offers no way to add one to the list; so its
+    own function is called once more, with the same settings, for a longer list.
     """
     sklearn: Any = sys.modules.get("mlflow.sklearn")
     if sklearn is None:

@@ -23,7 +23,7 @@ MODEL_FILE = "model.onnx"
 EXPLANATION_FILE = "model.explain.json"
 REPORT_FILE = "model.report.json"
 LOADER_FILE = "code/lcml_onnx.py"
-"""How MLflow's pyfunc runs the model: its `onnx` flavour, which stays beside, flattens what a frame is answered with."""
+"""How MLflow's pyfunc runs the model: its `onnx` flavour, beside it, flattens what a frame is answered with."""
 
 MODEL_NAME = "onnx"
 """What the models of a run that `log_onnx` logs are called."""
@@ -64,8 +64,8 @@ def log_onnx(
     """Log an ONNX model to a run: MODEL_FILE, LOADER_FILE and sidecars, whole in one file and run on the CPU; its id.
 
     example: raw features, a frame or an array by the name of the input. Kept with the model, and run through MLflow
-    first; the signature is that of its columns, which MLflow finds by name, or of the array. params: what is said of the
-    model. Raises TrackingError where that fails or the store does not answer, MissingDependencyError.
+    first; the signature is that of its columns, which MLflow finds by name, or of the array. params: what is said of
+    the model. Raises TrackingError where that fails or the store does not answer, MissingDependencyError.
     """
     uri = store_uri(uri)
     store = open_store(uri)

@@ -48,7 +48,7 @@ def table(folder: Path) -> Path:
         "b": pa.array(np.arange(300, dtype=np.int16)),
         "c": pa.array([i % 3 == 0 for i in range(300)]),
         "price": pa.array([1, 2, 3] * 100).cast(pa.decimal128(22, 2)),
-        "colour": pa.array([None if i % 7 == 0 else "red green blue".split()[i % 3] for i in range(300)]),
+        "colour": pa.array([None if i % 7 == 0 else ("red", "green", "blue")[i % 3] for i in range(300)]),
         "label": pa.array(["xyz"[code] for code in LABELS]).dictionary_encode(),
     }
     whole = pa.table(columns)

@@ -11,7 +11,7 @@ import numpy as np
 import pandas
 import pytest
 
-from lcml.inputs.columns import Column
+from lcml.inputs.column import Column
 from lcml.inputs.encoders import ScaleEncoder
 from tests.export.tables import COLUMNS, PROBABILITIES, ROWS, table_model
 from tests.tracking.stores import address
