@@ -4,8 +4,8 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
-from hashlib import blake2b
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any, Self, TypeAlias
 
 import numpy as np
@@ -18,23 +18,23 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 from lcml import __version__
 from lcml.arrays import FloatArray
 from lcml.backend import get_backend
-from lcml.circuits.vtree import Vtree, over_blocks
 from lcml.data import Examples
 from lcml.data.labels import spelled
-from lcml.data.stratify import apportion, draw
-from lcml.errors import DataError, SettingsError
+from lcml.data.stratify import set_aside
+from lcml.errors import DataError, MissingDependencyError
 from lcml.explain.importance import feature_importances
+from lcml.explain.names import known_names
+from lcml.formats import load_model, save_model
 from lcml.formats.model_file import model_from_parts, model_parts
 from lcml.inputs.columns import ColumnsEncoder
 from lcml.inputs.encoding import encoded
-from lcml.inputs.rows import Matrix, SparseMatrix, all_rows, chunks
-from lcml.inputs.table import Table, from_frame, is_frame
+from lcml.inputs.rows import Matrix, SparseMatrix, all_rows
+from lcml.inputs.table import from_frame, is_frame
 from lcml.learning.learner import Learner
 from lcml.learning.state import EncodedSet, RoundReport
 from lcml.learning.table_learner import TableLearner, chosen_by_folds
 from lcml.model.head import predicted_codes
 from lcml.model.model import LogisticCircuit
-from lcml.runs.config import VtreeKind
 from lcml.runs.parameters import Parameters, described, takes
 from lcml.runs.preparation import (
     check_shape,
@@ -46,14 +46,11 @@ from lcml.runs.preparation import (
     to_learn_from,
 )
 from lcml.runs.records import RoundRecord
-from lcml.runs.specs import Shape, parse_augment, parse_view
+from lcml.runs.specs import parse_augment, parse_view
+from lcml.runs.weighting import class_weights, example_weights, joined_weights, merged
 from lcml.tracking.autologging import follow
 
 Callback: TypeAlias = Callable[[RoundRecord], object]
-
-_DIGEST_BYTES = 16
-"""Of a row: among 10^12 rows any two that differ share one with a chance of 10^-15. Rows themselves, of a sparse
-matrix, would fill the memory."""
 
 _NO_LABELS = "no_validation"  # what scikit-learn's validate_data calls it
 
@@ -104,7 +101,7 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         chosen = Parameters(**self.get_params(deep=False))
         features, labels = self._features(X, y, reset=True)
         check_classification_targets(labels)
-        weights = _example_weights(sample_weight, len(labels))
+        weights = example_weights(sample_weight, len(labels))
         self.classes_ = np.unique(labels if weights is None else labels[weights > 0])
         codes = np.searchsorted(self.classes_, labels).astype(np.int64)
         examples = Examples(features, codes)
@@ -121,6 +118,10 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
     def feature_importances_(self) -> FloatArray:
         """(n_features_in_,) shares of 1, by `lcml.explain.importance.feature_importances`."""
         check_is_fitted(self)
+        if not hasattr(self, "_sample"):
+            raise AttributeError(
+                "feature_importances_: a loaded classifier has no training examples to measure them by"
+            )
         return feature_importances(self.model_, self._sample, get_backend(self.backend))
 
     def decision_function(self, X: ArrayLike) -> FloatArray:
@@ -140,6 +141,46 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         """(n_examples, n_classes) probabilities, columns in the order of classes_."""
         logits = self._logits(X)
         return self.model_.head.probabilities(logits)
+
+    def to_model(self) -> LogisticCircuit:
+        """The fitted model, as `lcml.save_model`, `lcml.explain` and the other functions take it."""
+        check_is_fitted(self)
+        return dataclasses.replace(self.model_)
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to a file, which `load`, `lcml.load_model` and the commands read. Raises OutputError."""
+        save_model(self.to_model(), path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """A fitted classifier of a model file, which predicts as the one that was saved; history_ is empty, and there
+        are no examples to measure feature_importances_ by. classes_ are as the file spells them: whole numbers or text.
+
+        Raises FormatError or DataError, which name the file.
+        """
+        model = load_model(path)
+        values, data = (model.provenance.get(name) for name in ("settings", "data"))
+        settings = values.items() if isinstance(values, dict) else ()
+        found = cls(**{name: value for name, value in settings if name in cls().get_params() and name != "vtree"})
+        given = data.get("feature_names") if isinstance(data, dict) else None  # with those that the encoder leaves out
+        names = given if isinstance(given, list) else known_names(model)
+        found.model_, found.classes_, found.history_ = model, np.array(model.classes), []
+        found.n_features_in_ = model.encoder.n_features if names is None else len(names)
+        if names is not None:
+            found.feature_names_in_ = np.array(names, object)
+        return found
+
+    def to_onnx(self, path: str | Path, **options: Any) -> Any:
+        """Write the model as ONNX, verified; options and report: those of `lcml_export.export_model`.
+
+        Raises MissingDependencyError without the extra export, and what `export_model` raises.
+        """
+        try:
+            from lcml_export import export_model
+        except ImportError as error:
+            raise MissingDependencyError("onnx", "export", "export to ONNX") from error
+        model = self.to_model()
+        return export_model(model, path, **{"feature_names": known_names(model), **options})
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()
@@ -198,14 +239,14 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
     ) -> None:
         settings, valid_fraction = chosen.learning(), chosen.valid_fraction if eval_examples is None else 0
         if valid_fraction == 0 and chosen.augment is None:  # no draw: weights are repeated examples
-            examples, weights = _merged(examples, weights)
+            examples, weights = merged(examples, weights)
         codes = examples.labels
         shape = check_shape(chosen.image_shape, examples.features.shape[1], "X")
         names = getattr(self, "feature_names_in_", None)
         of_table = takes_columns(chosen.encoder, examples.features, shape, chosen.channels)
         with_trees = of_table and settings.structure != "splits"
         in_folds = with_trees and chosen_by_folds(len(codes), len(self.classes_)) and eval_examples is None
-        rest, aside = _set_aside(codes, 0 if in_folds else valid_fraction, settings.seed)
+        rest, aside = set_aside(codes, 0 if in_folds else valid_fraction, settings.seed)
         raw = examples.select(rest)
         of_rest = None if weights is None else weights[rest]
         kinds = dict(chosen.columns or {})
@@ -215,6 +256,10 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         if chosen.verbose:
             print(*left_out, sep="\n", end="\n" * bool(left_out))
         backend = get_backend(chosen.backend)
+        by_class = class_weights(chosen.class_weight, self.classes_, codes, weights)
+        if by_class is not None:
+            weights = by_class[codes] * (1 if weights is None else weights)
+            of_rest = weights[rest]
 
         augmentation = None if chosen.augment is None else parse_augment(chosen.augment)
 
@@ -224,13 +269,15 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
 
         choosing = eval_examples or examples.select(aside)
         choosing_weights = None if weights is None or eval_examples is not None else weights[aside]
+        if by_class is not None and eval_examples is not None:
+            choosing_weights = by_class[eval_examples.labels]
         everything, stops = None, list[bool]()
         learner: Learner | TableLearner
         if isinstance(encoder, ColumnsEncoder) and with_trees:
             every = raw if aside is rest else raw.joined(choosing)
             learner = TableLearner(
                 encoder,
-                EncodedSet(every.features, every.labels, _joined_weights(of_rest, choosing_weights, every)),
+                EncodedSet(every.features, every.labels, joined_weights(of_rest, choosing_weights, every)),
                 len(rest),
                 len(self.classes_),
                 settings,
@@ -243,7 +290,12 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
             valid = EncodedSet(encoded(encoder, choosing.features), choosing.labels, choosing_weights)
             views = [parse_view(text) for text in chosen.view or ("whole",)]
             whole = partial(
-                _choose_vtree, chosen.vtree, encoded_shape(encoder, shape), train, settings.seed, encoder.blocks
+                choose_vtree,
+                chosen.vtree,
+                encoded_shape(encoder, shape),
+                train,
+                seed=settings.seed,
+                blocks=encoder.blocks,
             )
             places = choose_places(views, encoder, shape, whole)
             learner = Learner(
@@ -282,74 +334,12 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
 LogisticCircuitClassifier.__doc__ = f"{LogisticCircuitClassifier.__doc__}\n{described(Parameters)}"
 
 
-def _joined_weights(first: FloatArray | None, second: FloatArray | None, examples: Examples) -> FloatArray | None:
-    """The weights of examples of which the first have those of `first`, and all others 1 where `second` is None."""
-    if first is None:
-        return None
-    rest = np.ones(len(examples) - len(first)) if second is None else second
-    return np.concatenate([first, rest])[: len(examples)]
-
-
 def _reports(learner: Learner | TableLearner, everything: Callable[[], EncodedSet] | None) -> Iterator[RoundReport]:
     """The rounds, the penalties and, on `everything`, the refit."""
     yield from learner.grow()
     yield from learner.refine()
     if everything is not None:
         yield from learner.refit(everything())
-
-
-def _merged(examples: Examples, weights: FloatArray | None) -> tuple[Examples, FloatArray | None]:
-    """Equal examples of one class as a single one of the sum of their weights, where the first of them stood."""
-    place: dict[tuple[bytes, int], int] = {}
-    matrix = examples.features.values if isinstance(examples.features, Table) else examples.features
-    rows = (row for chunk in chunks(matrix) for row in matrix[chunk])
-    digests = (blake2b(row.tobytes(), digest_size=_DIGEST_BYTES).digest() for row in rows)
-    which = [place.setdefault(key, len(place)) for key in zip(digests, examples.labels.tolist(), strict=True)]
-    if len(place) == len(which):
-        return examples, weights
-    first = np.unique(which, return_index=True)[1]
-    return examples.select(first), np.bincount(which, weights).astype(np.float64)
-
-
-def _set_aside(codes: NDArray[np.int64], fraction: float, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Rows to fit by and rows to choose by; all rows for both where none can be spared."""
-    every = np.arange(len(codes))
-    if fraction == 0:
-        return every, every
-    n_aside = apportion(np.bincount(codes), fraction, least=1, leave=1)
-    rest, aside = draw(codes, n_aside, np.random.default_rng(seed))
-    return (rest, aside) if len(aside) else (every, every)
-
-
-def _choose_vtree(
-    vtree: VtreeKind | Vtree, shape: Shape | None, train: EncodedSet, seed: int, blocks: NDArray[np.intp]
-) -> Vtree:
-    n_variables = train.values.shape[1]
-    if not isinstance(vtree, Vtree):
-        return choose_vtree(vtree, shape, train, seed=seed, blocks=blocks)
-    if vtree.n_variables == len(blocks) - 1:
-        return over_blocks(vtree, blocks)
-    if vtree.n_variables != n_variables:
-        over = "" if len(blocks) - 1 == n_variables else f" or the {len(blocks) - 1} columns"
-        raise SettingsError(
-            f"vtree: expected one over the {n_variables} variables{over}, found one over {vtree.n_variables}"
-        )
-    return vtree
-
-
-def _example_weights(weights: ArrayLike | None, n_examples: int) -> FloatArray | None:
-    """The weights as (n_examples,) numbers of 0 or more."""
-    if weights is None:
-        return None
-    array = np.asarray(weights, dtype=np.float64)
-    if array.shape != (n_examples,) or not np.all(np.isfinite(array)) or np.any(array < 0):
-        raise DataError(
-            f"sample_weight: expected {n_examples} finite numbers of 0 or more, found an array of shape {array.shape}"
-        )
-    if not np.any(array > 0):
-        message = "sample_weight: all weights are zero; give at least one example of every class a positive weight"
-        raise DataError(message)
-    return array
 
 
 def _model_classes(classes: NDArray[Any]) -> tuple[int, ...] | tuple[str, ...]:

@@ -33,7 +33,6 @@ _DRAWN = "the validation examples are drawn without the weights, so that a weigh
 INAPPLICABLE = {
     "check_sample_weight_equivalence_on_dense_data": _DRAWN,
     "check_sample_weight_equivalence_on_sparse_data": _DRAWN,
-    "check_fit2d_1feature": "splits over a single variable are not scored yet",
 }
 
 
@@ -55,7 +54,7 @@ def test_parameters_are_those_of_learning_with_their_defaults() -> None:
     settings = dataclasses.asdict(LearnSettings())
     assert {name: parameters[name] for name in settings} == settings
     others = {
-        "columns",
+        "class_weight",
         "encoder",
         "divisor",
         "vtree",
@@ -66,7 +65,7 @@ def test_parameters_are_those_of_learning_with_their_defaults() -> None:
         "valid_fraction",
         "backend",
     }
-    assert set(parameters) - set(settings) == others | {"random_state", "verbose"}
+    assert set(parameters) - set(settings) == others | {"columns", "random_state", "verbose"}
     of_run = TrainConfig().as_dict() | {"channels": (), "view": ()}
     assert {name: parameters[name] for name in others} == {name: of_run[name] for name in others}
 
@@ -166,9 +165,9 @@ def test_weights_count_in_validation(monkeypatch: pytest.MonkeyPatch) -> None:
     x, y = load_iris(return_X_y=True)
     given: list[Any] = []
 
-    def spy(places: Any, train: Any, valid: Any, *rest: Any) -> Learner:
+    def spy(places: Any, train: Any, valid: Any, *rest: Any, **others: Any) -> Learner:
         given.extend((train, valid))
-        return Learner(places, train, valid, *rest)
+        return Learner(places, train, valid, *rest, **others)
 
     monkeypatch.setattr("lcml.estimator.Learner", spy)
     weight = 1.0 + x[:, 0]

@@ -1,5 +1,6 @@
 """`lcml inspect`."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -9,10 +10,12 @@ from lcml.cli.common import JsonOption, ModelArgument, option, print_json, print
 if TYPE_CHECKING:
     from lcml.circuits.circuit import Circuit
     from lcml.circuits.parts import Part
+    from lcml.inputs.column import Column
 
 _TOP = 3
 _MOST_VALUES = 8
 _MOST_LEVELS = 12
+_MOST_COLUMNS, _MOST_CHARS = 50, 80
 
 
 def inspect(
@@ -53,6 +56,7 @@ def inspect(
     levels = [{"part": part} | level for part, circuit in enumerate(circuits) for level in _levels(circuit)]
     parts = [_part(number, part) for number, part in enumerate(loaded.parts)]
     conditions = top_conditions(loaded, top=top)
+    columns = [_column(column) for column in getattr(loaded.encoder, "columns", ())]
     if json:
         tops = {
             str(name): [{"condition": text, "weight": weight} for text, weight in found]
@@ -60,11 +64,20 @@ def inspect(
         }
         views = [part.view.as_dict() for part in loaded.parts]
         parts = [{**part, "view": view} for part, view in zip(parts, views, strict=True)]
-        others = {"parts": parts, "levels": levels, "top": tops, "provenance": dict(loaded.provenance)}
+        others = {
+            "columns": columns,
+            "parts": parts,
+            "levels": levels,
+            "top": tops,
+            "provenance": dict(loaded.provenance),
+        }
         return print_json({**facts, **others})
     for name, value in facts.items():
         typer.echo(f"{name:20} {', '.join(map(str, value)) if isinstance(value, list) else value}")
-    for table in (parts, levels if len(levels) <= _MOST_LEVELS else []):
+    shown = [line | {"values": _few(line["values"])} for line in columns[:_MOST_COLUMNS]]
+    if len(columns) > len(shown):
+        typer.echo(f"{'columns':20} {len(columns):,}, of which the first {len(shown)} follow (--json: all)")
+    for table in (shown, parts, levels if len(levels) <= _MOST_LEVELS else []):
         if table:
             print_table(list(table[0]), [list(line.values()) for line in table])
     for label, found in conditions.items() if top else ():
@@ -82,6 +95,26 @@ def _short(value: object) -> str:
     if isinstance(value, list) and len(value) > _MOST_VALUES:
         return f"({len(value)} values)"
     return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _column(column: "Column") -> dict[str, Any]:
+    """A column of a table: its knots or categories as they are written, and the steps that trees ask for."""
+    from lcml.inputs.phrases import OTHERS
+
+    return {
+        "column": column.name,
+        "kind": column.kind,
+        "gaps": column.gaps,
+        "values": [*column.shown_values, *([OTHERS] if column.shared else [])],
+        "steps": len(column.steps),
+    }
+
+
+def _few(texts: Sequence[str]) -> str:
+    """Texts in a line, of many the first and the last."""
+    shown = [*texts[: _MOST_VALUES - 1], "...", texts[-1]] if len(texts) > _MOST_VALUES + 1 else texts
+    line = ", ".join(shown)
+    return line if len(line) <= _MOST_CHARS else line[: _MOST_CHARS - 3] + "..."
 
 
 def _part(number: int, part: "Part") -> dict[str, Any]:

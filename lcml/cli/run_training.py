@@ -14,7 +14,10 @@ from lcml.cli.progress import TrainProgress
 from lcml.cli.resume import resume
 from lcml.cli.run_export import Exported
 from lcml.cli.signals import StopSignals
+from lcml.data.raw import listed
 from lcml.errors import MissingDependencyError, TrackingError
+from lcml.inputs.columns import ColumnsEncoder
+from lcml.inputs.encoding import Encoder
 from lcml.runs.config import TrainConfig
 from lcml.runs.preparation import Prepared, prepare
 from lcml.runs.training import Outcome, make_learner, train
@@ -88,6 +91,7 @@ def result(prepared: Prepared, outcome: Outcome, tracker: Tracker, exported: Exp
         "n_train": len(splits.train),
         "n_valid": len(splits.valid),
         "n_test": len(splits.test),
+        "columns": _by_kind(model.encoder),
         "n_variables": model.encoder.n_outputs,
         "n_classes": len(splits.classes),
         "n_parts": len(model.parts),
@@ -116,6 +120,14 @@ def result(prepared: Prepared, outcome: Outcome, tracker: Tracker, exported: Exp
     }
 
 
+def _by_kind(encoder: Encoder) -> dict[str, list[str]]:
+    """The names of a table's columns under their kinds; none where it is no table."""
+    found: dict[str, list[str]] = {}
+    for column in encoder.columns if isinstance(encoder, ColumnsEncoder) else ():
+        found.setdefault(column.kind, []).append(column.name)
+    return found
+
+
 def print_summary(prepared: Prepared, outcome: Outcome, tracker: Tracker, exported: Exported | None) -> None:
     """What came out and what to do next."""
     values = result(prepared, outcome, tracker, exported)
@@ -126,6 +138,8 @@ def print_summary(prepared: Prepared, outcome: Outcome, tracker: Tracker, export
         f"{values['n_elements']:,} elements, {values['n_parameters']:,} parameters, {values['rounds']} rounds, "
         f"{values['seconds']:.1f} s"
     )
+    for kind, names in values["columns"].items():
+        typer.echo(f"{kind.capitalize():10} {listed(names)}")
     typer.echo(f"Model      {values['model_path']}")
     if exported is not None:
         logged = "" if exported.model_id is None else f", logged as models:/{exported.model_id}"

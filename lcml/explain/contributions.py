@@ -143,9 +143,8 @@ def explain(
         told = cast(ColumnsEncoder, model.encoder).in_words(one, shown_names(model) if names is None else names)
         for column, features in of_column.items():
             own = weights[features]
-            lines.append(
-                (float(own @ values[features]), float(own @ usual[features]), 1.0, partial(told.__getitem__, column))
-            )
+            adds, usually = float(own @ values[features]), float(own @ usual[features])
+            lines.append((adds, usually, 1.0, partial(told.__getitem__, column)))
     added = np.array([(flow - of_average) * weight for flow, of_average, weight, _ in lines])
     shown = tuple(
         Contribution(words(), float(flow), float(weight), float(added[i]), float(of_average))

@@ -124,7 +124,7 @@ def _converted(value: Any, hint: Any, said: About) -> Any:
         return number if within and abs(number) <= (MOST_WHOLE if hint is int else math.inf) else _refuse()
     if hint is bool and isinstance(value, np.bool_):
         return bool(value)
-    return value if isinstance(value, hint) else _refuse()
+    return value if isinstance(value, get_origin(hint) or hint) else _refuse()
 
 
 def _refuse() -> Any:

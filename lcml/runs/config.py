@@ -69,6 +69,9 @@ class TrainConfig:
         DATA,
         metavar="NAME=KIND",
     )
+    class_weight: Literal["balanced"] | None = setting(
+        None, "balanced: examples count so much that every class counts the same in learning and choosing.", DATA
+    )
     divisor: float | None = setting(None, "For the encoder divide: what raw values are divided by.", DATA, above=0)
     image_shape: str | None = setting(
         None,

@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import update_wrapper
-from typing import Any, Concatenate, ParamSpec, TypeAlias
+from typing import Any, Concatenate, Literal, ParamSpec, TypeAlias
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -29,6 +29,11 @@ class Parameters(LearnSettings):
         None,
         "By column of a data frame, what it is where that is not what it looks like: 'number', 'category', "
         "'ordinal:low<mid<high', 'date' or 'ignore'.",
+    )
+    class_weight: Mapping[Any, float] | Literal["balanced"] | None = setting(
+        None,
+        "How much an example counts by its class, beside sample_weight: a number by class, 1 where none is given, or "
+        "balanced, with which every class counts the same.",
     )
     divisor: float | None = same_setting(TrainConfig, "divisor")
     vtree: VtreeKind | Vtree = same_setting(TrainConfig, "vtree")

@@ -19,6 +19,7 @@ from lcml.circuits import vtree as vtrees
 from lcml.circuits.views import View
 from lcml.circuits.vtree import Vtree
 from lcml.data import DataSplits, Examples, load_splits
+from lcml.data.stratify import balanced_weights
 from lcml.errors import DataError, OutputError, SettingsError
 from lcml.inputs.augmentation import Augmentation, augmented
 from lcml.inputs.channels import ChannelEncoder
@@ -72,10 +73,10 @@ class Prepared:
 
     def everything(self) -> EncodedSet:
         """Training and validation examples together, to learn from."""
-        examples = self.splits.train.joined(self.splits.valid)
+        examples, by_class = self.splits.train.joined(self.splits.valid), _by_class(self.config, self.splits)
         if self.with_trees:
-            return EncodedSet(examples.features, examples.labels)
-        return _training_set(examples, self.config, self.encoder, self.image_shape, self.backend)
+            return EncodedSet(examples.features, examples.labels, _weights(by_class, examples))
+        return _training_set(examples, self.config, self.encoder, self.image_shape, self.backend, by_class)
 
 
 def prepare(config: TrainConfig, resumed: Checkpoint | None = None, checkpoint_path: Path | None = None) -> Prepared:
@@ -110,11 +111,14 @@ def prepare(config: TrainConfig, resumed: Checkpoint | None = None, checkpoint_p
     kinds = config.column_kinds
     encoder, left_out = make_encoder(config.encoder, features, config.divisor, shape, config.channels, names, kinds)
     splits = replace(splits, notes=(*splits.notes, *left_out))
+    by_class = _by_class(config, splits)
     if with_trees:
-        train, valid = (EncodedSet(part.features, part.labels) for part in (splits.train, splits.valid))
+        parts = splits.train, splits.valid
+        train, valid = (EncodedSet(part.features, part.labels, _weights(by_class, part)) for part in parts)
     else:
-        train = _training_set(splits.train, config, encoder, shape, backend)
-        valid = EncodedSet(encoded(encoder, splits.valid.features), splits.valid.labels)
+        train = _training_set(splits.train, config, encoder, shape, backend, by_class)
+        of_valid = encoded(encoder, splits.valid.features)
+        valid = EncodedSet(of_valid, splits.valid.labels, _weights(by_class, splits.valid))
     if resumed is None and with_trees:
         checkpoint = Checkpoint(config, splits.fingerprint, (), config.run_name or checkpoint_path.stem)
     elif resumed is None:
@@ -132,12 +136,27 @@ def prepare(config: TrainConfig, resumed: Checkpoint | None = None, checkpoint_p
     return Prepared(config, splits, shape, encoder, train, valid, backend, checkpoint, checkpoint_path, started)
 
 
+def _by_class(config: TrainConfig, splits: DataSplits) -> FloatArray | None:
+    """How much an example of each class counts; None where all count the same."""
+    return None if config.class_weight is None else balanced_weights(splits.train.labels)
+
+
+def _weights(by_class: FloatArray | None, examples: Examples) -> FloatArray | None:
+    return None if by_class is None else by_class[examples.labels]
+
+
 def _training_set(
-    examples: Examples, config: TrainConfig, encoder: Encoder, shape: Shape | None, backend: Backend
+    examples: Examples,
+    config: TrainConfig,
+    encoder: Encoder,
+    shape: Shape | None,
+    backend: Backend,
+    by_class: FloatArray | None,
 ) -> EncodedSet:
     """Training examples as the solver takes them: mixed for mini-batches."""
     examples = mixed(examples, config.learn.seed) if config.learn.solver == "minibatch" else examples
-    return to_learn_from(examples, encoder, config.augmentation, shape, config.learn, backend)
+    weights = _weights(by_class, examples)
+    return to_learn_from(examples, encoder, config.augmentation, shape, config.learn, backend, weights)
 
 
 def check_shape(shape: Sequence[int] | None, n_features: int, source: str) -> Shape | None:
@@ -244,7 +263,7 @@ def to_learn_from(
 
 
 def choose_vtree(
-    kind: VtreeKind,
+    kind: VtreeKind | Vtree,
     image_shape: Sequence[int] | None,
     train: EncodedSet,
     offset: tuple[int, int] = (0, 0),
@@ -253,11 +272,19 @@ def choose_vtree(
 ) -> Vtree:
     """The vtree of that kind over all variables, for encoded training examples, where they are images of that shape;
     mutual information is that given the class, over a sample of many examples. All keep the variables of each of the
-    encoder's `blocks` together, right-linear.
+    encoder's `blocks` together, right-linear. A vtree is taken as it is, or, where it is over the blocks, with these in
+    place of its leaves.
 
-    Raises DataError for a grid, or an offset, where the data are no images.
+    Raises DataError for a grid or an offset of what is no image, SettingsError for a vtree that does not fit.
     """
     n_variables = train.values.shape[1]
+    n_blocks = n_variables if blocks is None else len(blocks) - 1
+    if isinstance(kind, Vtree):
+        if kind.n_variables not in (n_variables, n_blocks):
+            or_columns = "" if n_blocks == n_variables else f" or the {n_blocks} columns"
+            expected = f"expected one over the {n_variables} variables{or_columns}"
+            raise SettingsError(f"vtree: {expected}, found one over {kind.n_variables}")
+        return kind if blocks is None or kind.n_variables == n_variables else vtrees.over_blocks(kind, blocks)
     if image_shape is None and (kind == "grid" or offset != (0, 0)):
         raise DataError(
             "the vtree grid and vtree_offset are for images, but these data have no image shape; choose another vtree"
@@ -275,7 +302,6 @@ def choose_vtree(
         rows = np.sort(np.random.default_rng(seed).choice(n_examples, n_read, replace=False))
         weights = None if train.weights is None else train.weights[rows]
         return vtrees.from_mutual_information(train.values[rows], train.labels[rows], weights, blocks=blocks)
-    n_blocks = n_variables if blocks is None else len(blocks) - 1
     if kind == "random":
         over = vtrees.random(n_blocks, seed)
     else:

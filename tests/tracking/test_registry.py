@@ -206,7 +206,7 @@ def test_models_logged_without_a_signature_find_columns_by_name_too(model: Logis
 
     frame = pandas.DataFrame(animals, columns=NAMES)
     for table in (animals, frame, frame[NAMES[::-1]]):
-        assert np.asarray(PyfuncModel(model, "label").predict(table)).tolist() == model.predict(animals).tolist()
+        assert list(PyfuncModel(model, "label").predict(table)) == model.predict(animals).tolist()
     with pytest.raises(DataError, match="the table has no column 'weight'; expected the 4 columns of training"):
         PyfuncModel(model).predict(frame.drop(columns="weight"))
 

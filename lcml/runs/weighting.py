@@ -1,0 +1,73 @@
+"""How much the examples of an array count: weights that are given, those of classes, and of what is there twice."""
+
+from collections.abc import Mapping
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from lcml.arrays import FloatArray
+from lcml.data import Examples
+from lcml.data.stratify import balanced_weights
+from lcml.errors import DataError, SettingsError
+from lcml.inputs.rows import chunks
+from lcml.inputs.table import Table
+
+_DIGEST_BYTES = 16
+"""Of a row: among 10^12 rows any two that differ share one with a chance of 10^-15. Rows themselves, of a sparse
+matrix, would fill the memory."""
+
+
+def example_weights(weights: ArrayLike | None, n_examples: int) -> FloatArray | None:
+    """The weights as (n_examples,) numbers of 0 or more."""
+    if weights is None:
+        return None
+    array = np.asarray(weights, dtype=np.float64)
+    if array.shape != (n_examples,) or not np.all(np.isfinite(array)) or np.any(array < 0):
+        raise DataError(
+            f"sample_weight: expected {n_examples} finite numbers of 0 or more, found an array of shape {array.shape}"
+        )
+    if not np.any(array > 0):
+        message = "sample_weight: all weights are zero; give at least one example of every class a positive weight"
+        raise DataError(message)
+    return array
+
+
+def class_weights(
+    asked: Mapping[Any, float] | str | None, classes: NDArray[Any], codes: NDArray[np.int64], weights: FloatArray | None
+) -> FloatArray | None:
+    """(n_classes,) how much an example of each class counts beside its own weight; None where all count the same.
+
+    asked: by class, 1 where none is given, or "balanced". Raises SettingsError for other classes, and what is no number
+    above 0.
+    """
+    if asked is None or isinstance(asked, str):
+        return None if asked is None else balanced_weights(codes, weights)
+    if unknown := [name for name in asked if name not in classes]:
+        raise SettingsError(f"class_weight: {unknown[0]!r} is none of the classes in y")
+    by_class = np.array([asked.get(name, 1.0) for name in classes.tolist()], np.float64)
+    if not (np.isfinite(by_class).all() and (by_class > 0).all()):
+        raise SettingsError(f"class_weight: expected finite numbers above 0, found {dict(asked)}")
+    return by_class
+
+
+def merged(examples: Examples, weights: FloatArray | None) -> tuple[Examples, FloatArray | None]:
+    """Equal examples of one class as a single one of the sum of their weights, where the first of them stood."""
+    place: dict[tuple[bytes, int], int] = {}
+    matrix = examples.features.values if isinstance(examples.features, Table) else examples.features
+    rows = (row for chunk in chunks(matrix) for row in matrix[chunk])
+    digests = (blake2b(row.tobytes(), digest_size=_DIGEST_BYTES).digest() for row in rows)
+    which = [place.setdefault(key, len(place)) for key in zip(digests, examples.labels.tolist(), strict=True)]
+    if len(place) == len(which):
+        return examples, weights
+    first = np.unique(which, return_index=True)[1]
+    return examples.select(first), np.bincount(which, weights).astype(np.float64)
+
+
+def joined_weights(first: FloatArray | None, second: FloatArray | None, examples: Examples) -> FloatArray | None:
+    """The weights of examples of which the first have those of `first`, and all others 1 where `second` is None."""
+    if first is None:
+        return None
+    rest = np.ones(len(examples) - len(first)) if second is None else second
+    return np.concatenate([first, rest])[: len(examples)]
