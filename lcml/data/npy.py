@@ -6,6 +6,7 @@ labels.npy     (n,)
 
 import errno
 import math
+import tokenize
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -42,7 +43,7 @@ def read_header(file: Any, n_bytes: int) -> tuple[tuple[int, ...], bool, np.dtyp
         raise ValueError(f"its format version is {version}")
     try:
         shape, by_columns, dtype = HEADERS[version](file)
-    except (RecursionError, MemoryError, SyntaxError, TypeError) as error:
+    except (RecursionError, MemoryError, SyntaxError, TypeError, tokenize.TokenError) as error:
         raise ValueError(f"its header cannot be read ({type(error).__name__})") from error
     is_whole = dtype.hasobject or file.tell() + math.prod(shape) * dtype.itemsize == n_bytes
     if min(shape, default=0) < 0 or not dtype.itemsize or not is_whole:
