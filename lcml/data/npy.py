@@ -4,9 +4,9 @@ features.npy   a matrix (n, d) or images (n, height, width), row by row
 labels.npy     (n,)
 """
 
-import errno
 import math
 import tokenize
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from lcml.data.raw import RawSet, check_size, default_names
 from lcml.data.stored import load_if_fits
 from lcml.errors import DataError, FormatError
+from lcml.files import open_regular
 from lcml.inputs.rows import Matrix, StoredMatrix
 
 FEATURES, LABELS = "features.npy", "labels.npy"
@@ -75,9 +76,7 @@ def _labels(path: Path) -> NDArray[Any]:
 
 def _open(path: Path) -> BinaryIO:
     try:
-        if not path.is_file() and path.exists():
-            raise OSError(errno.EINVAL, "it is no regular file")
-        return path.open("rb")
+        return open_regular(path)
     except OSError as error:
         raise DataError(
             f"cannot read {path}: {error.strerror}; a directory of arrays has {FEATURES} (n, d) and {LABELS} (n,)"
@@ -85,9 +84,18 @@ def _open(path: Path) -> BinaryIO:
 
 
 @contextmanager
+def without_warnings() -> Iterator[None]:
+    """Read headers as Python 2 wrote them without being told so."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        yield
+
+
+@contextmanager
 def _damage_of(path: Path) -> Iterator[None]:
     """FormatError for what is wrong with the file."""
     try:
-        yield
+        with without_warnings():
+            yield
     except ValueError as error:
         raise FormatError(f"not a readable .npy file ({error}); write it again with numpy.save", path) from error

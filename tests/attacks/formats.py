@@ -19,7 +19,6 @@ from tests.data.files import idx_bytes
 QUICK = "--no-tracking --quiet --round-iterations 2 --final-iterations 2 --l2-path 0.1"
 NO_HOST = "--host 256.0.0.1"
 """Where no service can listen: `lcml serve` ends once it has read its model."""
-NO_STORE = "--tracking-uri http://127.0.0.1:9"
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ FORMATS = {
     "csv.gz": Format("packed.csv.gz", _DATA),
     "parquet": Format("table.parquet", _DATA),
     "npy": Format("arrays/features.npy", _DATA, "arrays"),
-    "npy labels": Format("arrays/labels.npy", _DATA, "arrays"),
+    "npy labels": Format("arrays/labels.npy", (_DATA[0], _DATA[2]), "arrays"),
     "npz": Format("arrays.npz", _DATA),
     "npz compressed": Format("packed.npz", _DATA),
     "idx": Format("idx/train-images-idx3-ubyte", _DATA, "idx"),
@@ -63,12 +62,12 @@ FORMATS = {
     "vtree": Format("model.vtree", ("convert model.circuit --vtree {} -o out.lcml",)),
     "onnx": Format("model.onnx", _SERVE),
     "sidecar": Format("model.explain.json", _SERVE, "model.onnx"),
-    "toml": Format("recipe.toml", ("train --config {}",)),
+    "toml": Format("recipe.toml", ("train nowhere.csv --config {}",)),
     "checkpoint": Format(
         "half.checkpoint",
         ("train --resume {} --no-tracking --quiet --rounds 0 --time-limit 0.000001 --backend numpy -o out.lcml",),
     ),
-    "spool": Format("spool.jsonl", (f"runs --replay {{}} {NO_STORE}",)),
+    "spool": Format("spool.jsonl", ("runs --replay {}",)),
 }
 
 
@@ -76,13 +75,13 @@ def write_all(folder: Path) -> None:
     """Write a whole file of every format; forty examples of four whole numbers from 0 to 255, two classes."""
     features = np.random.default_rng(0).integers(0, 256, (40, 4))
     labels = (features[:, 0] > 127).astype(np.int64)
-    lines = ["a,b,c,d,label", *(",".join(map(str, (*x, "ny"[y]))) for x, y in zip(features, labels, strict=True))]
+    lines = ["a,b,c,d,label", *(",".join(map(str, (*x, "01"[y]))) for x, y in zip(features, labels, strict=True))]
     text = "\n".join(lines) + "\n"
     for name, content in {"table.csv": text, "table.tsv": text.replace(",", "\t")}.items():
         (folder / name).write_text(content)
     (folder / "packed.csv.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
     columns: dict[str, Any] = {name: features[:, j] for j, name in enumerate("abcd")}
-    parquet.write_table(pa.table({**columns, "label": ["ny"[y] for y in labels]}), folder / "table.parquet")
+    parquet.write_table(pa.table({**columns, "label": ["01"[y] for y in labels]}), folder / "table.parquet")
     for name in ("arrays", "idx"):
         (folder / name).mkdir()
     np.save(folder / "arrays/features.npy", features.astype(np.float64))
@@ -99,7 +98,7 @@ def write_all(folder: Path) -> None:
     output("convert", folder / "model.lcml", "-o", folder / "model.circuit")
     output("export", folder / "model.lcml", "-o", folder / "model.onnx", "--explain")
     (folder / "model.report.json").unlink()
-    options = {"data": "nowhere.csv", "rounds": 3, "l2_path": [0.1, 0.001], "vtree_offset": [1, 0], "metric": "loss"}
+    options = {"rounds": 3, "l2_path": [0.1, 0.001], "vtree_offset": [1, 0], "metric": "log-loss"}
     (folder / "recipe.toml").write_text("".join(f"{key} = {json.dumps(value)}\n" for key, value in options.items()))
     data = DatasetRecord("table", "ab" * 32, "table.csv", 29, 3, 8, 4, 2, tuple("abcd"))
     start = RunStart("spool", "a run", "lcml", None, {"rounds": "2"}, {"kind": "test"}, data, 1_700_000_000_000, None)
