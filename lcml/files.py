@@ -60,6 +60,11 @@ def check_place(path: str | Path) -> Path:
     return path
 
 
+def escaped(name: str) -> str:
+    """A name as UTF-8 text: bytes of a file's name that are none are escaped."""
+    return name.encode("utf-8", "backslashreplace").decode()
+
+
 @contextlib.contextmanager
 def atomic_writer(path: str | Path) -> Iterator[BinaryIO]:
     """A binary file that takes the place of `path` when the block ends well, and leaves no trace when it does not.

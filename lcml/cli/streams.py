@@ -18,6 +18,8 @@ class Lenient:
         self._stream, self._is_open, self._patience = stream, True, _PATIENCE_SECONDS
 
     def write(self, text: str) -> int:
+        if not isinstance(text, str):  # how libraries find out what can be written
+            raise TypeError("expected text")
         for first in range(0, len(text), _PIECE):
             if self._is_open and self._has_room():
                 self._attempt(text[first : first + _PIECE])

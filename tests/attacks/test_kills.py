@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 
 from lcml.formats import load_model, save_model
+from lcml.tracking import database
 from tests.attacks.attack import FULL
 from tests.cli.commands import output
 from tests.tracking.stores import address, rows
 
-N_MAKING, N_TRAINING = (20, 30) if FULL else (1, 1)
+N_MAKING, N_TRAINING = (20, 30) if FULL else (1, 0)
 ROUNDS, PENALTIES = 8, 2
 TRAIN = (
     *("train", "digits", "--json", "--rounds", str(ROUNDS), "--patience", "1000", "--growth", "0.02"),
@@ -51,7 +52,8 @@ main()
 
 @dataclass(frozen=True)
 class Undisturbed:
-    """A training that nobody kills: its model, what it records, and how long its parts take, in seconds."""
+    """A training that nobody kills: its model, what it records, and how many seconds it takes to make the database and
+    from then on."""
 
     model: bytes
     points: list[tuple[object, ...]]
@@ -74,14 +76,14 @@ def store(directory: Path) -> tuple[str, str]:
     return "--tracking-uri", address(directory / "mlruns/mlflow.db")
 
 
-def wait_for(process: subprocess.Popen[str], beginning: str) -> float:
-    """The time at which it prints a line that begins so."""
+def wait_for(process: subprocess.Popen[str], beginning: str) -> None:
+    """Until it prints a line that begins so."""
     assert process.stdout is not None
     lines = []
     for line in process.stdout:
         lines.append(line)
         if line.startswith(beginning):
-            return time.monotonic()
+            return
     raise AssertionError("".join(lines))
 
 
@@ -100,15 +102,31 @@ def points(database: Path) -> list[tuple[object, ...]]:
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
-    directory = tmp_path_factory.mktemp("undisturbed") / "here"
-    with started(directory) as process:
-        making = wait_for(process, "making")
-        made = wait_for(process, "made")
-        process.communicate()
-        trained = time.monotonic()
-    assert process.returncode == 0
+    directory, times = tmp_path_factory.mktemp("undisturbed"), list[float]()
+    make = database._make
+
+    def timed(*places: Path) -> None:
+        times.append(time.monotonic())
+        make(*places)
+        times.append(time.monotonic())
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(database, "_make", timed)
+        patch.chdir(directory)
+        output(*TRAIN, *store(directory))
+        times.append(time.monotonic())
+    making, made, trained = times
     model = content(directory / "digits.lcml", directory / "bare.lcml")
-    return Undisturbed(model, points(directory / "mlruns/mlflow.db"), made - making, trained - making)
+    return Undisturbed(model, points(directory / "mlruns/mlflow.db"), made - making, trained - made)
+
+
+def is_killed(directory: Path, beginning: str, seconds: float) -> bool:
+    """Start a training and kill it so long after it prints a line that begins so; whether it had not ended by then."""
+    with started(directory) as process:
+        wait_for(process, beginning)
+        time.sleep(seconds)
+        process.send_signal(signal.SIGKILL)
+    return process.returncode == -signal.SIGKILL
 
 
 def resumed(directory: Path, monkeypatch: pytest.MonkeyPatch) -> bool:
@@ -123,15 +141,10 @@ def resumed(directory: Path, monkeypatch: pytest.MonkeyPatch) -> bool:
 def test_a_killed_training_goes_on_to_the_same_model(
     number: int, undisturbed: Undisturbed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    chance, directory = random.Random(number), tmp_path / "here"
-    with started(directory) as process:
-        if number < N_MAKING:
-            wait_for(process, "making")
-            time.sleep(chance.uniform(0, undisturbed.making))
-        else:
-            wait_for(process, "made")
-            time.sleep(chance.uniform(0, max(0.1, undisturbed.training - undisturbed.making)))
-        process.send_signal(signal.SIGKILL)
+    beginning, longest = ("making", undisturbed.making) if number < N_MAKING else ("made", undisturbed.training)
+    seconds, directory = random.Random(number).uniform(0, longest), tmp_path / "0"
+    while not is_killed(directory, beginning, seconds):
+        seconds, directory = seconds / 2, tmp_path / str(seconds)
     went_on = resumed(directory, monkeypatch)
     assert content(directory / "digits.lcml", tmp_path / "bare.lcml") == undisturbed.model
     assert points(Path("mlruns/mlflow.db")) == undisturbed.points
