@@ -4,9 +4,21 @@ from typing import Annotated
 
 import typer
 
-from lcml.cli.common import DataArgument, DataDirOption, JsonOption, ModelArgument, TargetOption, option, print_json
+from lcml.cli.common import (
+    DataArgument,
+    DataDirOption,
+    JsonOption,
+    ModelArgument,
+    TargetOption,
+    open_backend,
+    option,
+    print_json,
+)
 
 _TOP = 10
+
+_MOST_AVERAGED = 256
+"""Examples whose average is the baseline: more change little, and the features of all are held at once."""
 
 
 def explain(
@@ -18,11 +30,17 @@ def explain(
     data_dir: DataDirOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Say why an example gets its label: the conditions that add most to the logit of that class, in words."""
+    """Say why an example gets its label: the conditions that add most to the logit of that class, in words.
+
+    Beside the average of (at most 256) examples of the data, spread evenly: its logit is the baseline.
+    """
     from dataclasses import asdict
 
+    import numpy as np
+
     from lcml.cli.inputs import read_examples
-    from lcml.errors import DataError
+    from lcml.errors import ContradictionError, DataError
+    from lcml.explain.contributions import average_features
     from lcml.explain.contributions import explain as explain_example
     from lcml.formats import load_model
 
@@ -35,16 +53,25 @@ def explain(
         labels = []
     if row >= len(examples):
         raise DataError(f"{data} has {len(examples)} examples here, so there is no row {row} (rows count from 0)")
-    found = explain_example(loaded, examples.features[row : row + 1][0], top=top)
+    others = np.linspace(0, len(examples) - 1, min(len(examples), _MOST_AVERAGED)).astype(int)
+    n_averaged, average = len(others) if len(others) > 1 else 0, None
+    try:
+        if n_averaged:
+            average = average_features(loaded, examples.features[others], open_backend("auto"))
+    except ContradictionError:  # of another example, which has no features
+        n_averaged = 0
+    found = explain_example(loaded, examples.features[row : row + 1][0], top=top, average=average)
     truth = labels[row] if labels else None
     chances = {str(name): p for name, p in zip(loaded.classes, found.probabilities, strict=True)}
     if json:
-        values = {"model_path": model, "data": data, "row": row, "true_label": truth, **asdict(found)}
-        return print_json(values | {"probabilities": chances})
+        values = {"model_path": model, "data": data, "row": row, "true_label": truth, "n_averaged": n_averaged}
+        return print_json(values | asdict(found) | {"probabilities": chances})
     known = "" if truth is None else f" (it is {truth})"
     typer.echo(f"Row {row} of {data}: {found.label}{known}, with probability {chances[str(found.label)]:.4f}")
-    typer.echo(f"logit {found.logit:+.4f} = bias {found.bias:+.4f}, and")
+    against = f"the average of {n_averaged} examples" if n_averaged else "the bias: nothing to average"
+    typer.echo(f"logit {found.logit:+.4f} = baseline {found.baseline:+.4f} ({against}), and")
     for part in found.contributions:
-        typer.echo(f"  {part.contribution:+9.4f}  = {part.flow:.3f} x {part.weight:+.4f}  {part.condition}")
+        differs = f"({part.flow:.3f} - {part.average:.3f})" if n_averaged else f"{part.flow:.3f}"
+        typer.echo(f"  {part.contribution:+9.4f}  = {differs} x {part.weight:+.4f}  {part.condition}")
     typer.echo(f"  {found.rest:+9.4f}  all else")
     return None

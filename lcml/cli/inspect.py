@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 _TOP = 3
 _MOST_VALUES = 8
+_MOST_LEVELS = 12
 
 
 def inspect(
@@ -26,7 +27,7 @@ def inspect(
 
     loaded = load_model(model)
     n_sets, circuits = len(loaded.bias), [part.circuit for part in loaded.parts]
-    cases = [case for circuit in circuits for feature in feature_cases(circuit) for case in feature or [()]]
+    cases = map(feature_cases, circuits)
     n_literal_features = sum(
         part.view.n_cells * int(part.weighted[: part.circuit.n_literals].sum()) for part in loaded.parts
     )
@@ -47,7 +48,7 @@ def inspect(
         "n_biases": loaded.bias.size,
         "is_tautology": all(circuit.is_tautology for circuit in circuits),
         "is_product": all(circuit.is_product for circuit in circuits),
-        "longest_conjunction": max(map(len, cases)),
+        "longest_conjunction": max(found.measures(one).longest for found in cases for one in found.of_feature),
     }
     levels = [{"part": part} | level for part, circuit in enumerate(circuits) for level in _levels(circuit)]
     parts = [_part(number, part) for number, part in enumerate(loaded.parts)]
@@ -63,8 +64,9 @@ def inspect(
         return print_json({**facts, **others})
     for name, value in facts.items():
         typer.echo(f"{name:20} {', '.join(map(str, value)) if isinstance(value, list) else value}")
-    for table in (parts, levels):
-        print_table(list(table[0]) if table else ("level",), [list(line.values()) for line in table])
+    for table in (parts, levels if len(levels) <= _MOST_LEVELS else []):
+        if table:
+            print_table(list(table[0]), [list(line.values()) for line in table])
     for label, found in conditions.items() if top else ():
         typer.echo(f"What weighs most for {label}:")
         for text, weight in found:
@@ -76,8 +78,10 @@ def inspect(
 
 
 def _short(value: object) -> str:
-    """A value of the provenance in a line: of a long list only how many."""
-    return f"({len(value)} values)" if isinstance(value, list) and len(value) > _MOST_VALUES else str(value)
+    """A value of the provenance in a line: of a long list only how many, of a number what can be read."""
+    if isinstance(value, list) and len(value) > _MOST_VALUES:
+        return f"({len(value)} values)"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _part(number: int, part: "Part") -> dict[str, Any]:
@@ -90,6 +94,7 @@ def _part(number: int, part: "Part") -> dict[str, Any]:
         "cells": view.n_cells,
         "elements": circuit.n_elements,
         "or_gates": circuit.n_or_gates,
+        "levels": int(circuit.vtree.height.max()),
         "features": part.n_features,
     }
 

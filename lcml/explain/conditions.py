@@ -3,13 +3,20 @@
 The features of a circuit are the flows of its literals and elements. For a Boolean example that the circuit admits, a
 flow is 0 or 1: a feature is a condition on the variables, kept here as a set of cases of which at most one applies,
 each case a set of literals that all hold. For an example of probabilities the flow is the probability of the condition.
+
+Cases can be as many as there are ways through the circuit. Where a gate has more than MAX_CASES, the gate stands for
+them: they are counted in a pass and spelt out one by one, as far as they are wanted.
 """
 
-from collections.abc import Iterable, Sequence
-from itertools import product
-from typing import TypeAlias
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice, product
+from math import prod
+from typing import NamedTuple, TypeAlias
 
 from lcml.circuits.circuit import Circuit
+from lcml.inputs.encoding import Words
 
 Case: TypeAlias = frozenset[int]
 Cases: TypeAlias = frozenset[Case]
@@ -18,116 +25,183 @@ Cases: TypeAlias = frozenset[Case]
 ALWAYS: Cases = frozenset((frozenset(),))
 
 MAX_CASES = 16
-"""A gate with more cases than this is named in conditions instead of spelt out: nobody reads more."""
+"""A gate with more cases than this stands for them."""
+
+SHOWN_CASES = 3
+"""So many cases are told of a condition that has at least two more: nobody reads all."""
+
+_COUNTED = 10**6
+"""Beyond so many cases the words do not say how many more."""
 
 
-def conditions(circuit: Circuit, names: Sequence[str]) -> tuple[str, ...]:
+class Measures(NamedTuple):
+    """Of all cases that `Cases` stand for: how many, the literals common to all, and how many the longest has."""
+
+    n_cases: int
+    common: Case
+    longest: int
+
+
+@dataclass(frozen=True)
+class CircuitCases:
+    """When every feature of a circuit flows: the 2 n_variables literals, then the elements.
+
+    of_gate: the cases of every gate that stands for them, by its id in `Cases`, after those of the gates in them.
+    """
+
+    n_variables: int
+    of_feature: Sequence[Cases]
+    of_gate: Mapping[int, Cases]
+
+    def in_words(self, cases: Cases, words: Words, shown: int = SHOWN_CASES) -> str:
+        """What all cases have in common, then the alternatives, which may overlap there; of more than shown + 1 the
+        first, and how many more: 'a and (not b, or c and d, or e, and 12 more cases)'."""
+        n_cases, common, _ = self.measures(cases)
+        parts = words(common)
+        if n_cases > 1:
+            few = n_cases <= shown + 1
+            rests = [case - common for case in islice(self.spelt(cases), max(shown + 1, MAX_CASES))]
+            if len(rests) == n_cases:
+                rests = self._shortened(rests)
+            texts = [words(rest) for rest in rests[: n_cases if few else shown]]
+            if few:
+                choice = " or ".join(f"({' and '.join(text)})" if len(text) > 1 else text[0] for text in texts if text)
+            else:
+                more = n_cases - shown
+                number = f"{more:,}" if more <= _COUNTED else f"over {_COUNTED:,}"
+                choice = f"{', or '.join(map(' and '.join, texts))}, and {number} more cases"
+            if all(texts):
+                parts.append(f"({choice})" if parts else choice)
+        return " and ".join(parts) or "always"
+
+    def spelt(self, cases: Cases) -> Iterator[Case]:
+        """The cases, one after another, with those of the gates in place of the gates."""
+        pending = self._in_order(cases)
+        while pending:
+            case = pending.pop()
+            gate = max(self._gates(case), default=None)
+            if gate is None:
+                yield case
+            else:
+                pending += [case - {gate} | of_gate for of_gate in self._in_order(self.of_gate[gate])]
+
+    def measures(self, cases: Cases) -> Measures:
+        """Of the cases that `spelt` gives; they mention no variable twice, so those of a case's gates go together."""
+        return self._measures(cases, self._of_gate)
+
+    @cached_property
+    def _of_gate(self) -> dict[int, Measures]:
+        known: dict[int, Measures] = {}
+        for gate, cases in self.of_gate.items():
+            known[gate] = self._measures(cases, known)
+        return known
+
+    def _measures(self, cases: Cases, known: Mapping[int, Measures]) -> Measures:
+        found = []
+        for case in cases:
+            gates = self._gates(case)
+            of_gates = [known[gate] for gate in gates]
+            longest = len(case) - len(gates) + sum(one.longest for one in of_gates)
+            common = case.difference(gates).union(*(one.common for one in of_gates))
+            found.append(Measures(prod(one.n_cases for one in of_gates), common, longest))
+        n_cases, commons, lengths = zip(*found, strict=True)
+        return Measures(sum(n_cases), frozenset.intersection(*commons), max(lengths))
+
+    def _gates(self, case: Case) -> list[int]:
+        return [one for one in case if one >= 2 * self.n_variables]
+
+    def _in_order(self, cases: Iterable[Case]) -> list[Case]:
+        """The shortest last, to be taken first."""
+        return sorted(cases, key=lambda case: (len(case), self._by_variable(case)), reverse=True)
+
+    def _by_variable(self, case: Iterable[int]) -> list[int]:
+        return sorted(case, key=lambda literal: literal % self.n_variables)
+
+    def _shortened(self, cases: Iterable[Case]) -> list[Case]:
+        """The same alternatives in fewer words: a literal goes where another case covers its negation."""
+        short = self._in_order(cases)[::-1]
+        for i, case in enumerate(short):
+            for literal in self._by_variable(case):
+                rest = short[i] - {literal}
+                covered = rest | {_negated(self.n_variables, literal)}
+                if any(other <= covered for j, other in enumerate(short) if j != i):
+                    short[i] = rest
+        return self._in_order(short)[::-1]
+
+
+def conditions(circuit: Circuit, words: Words, shown: int = SHOWN_CASES) -> tuple[str, ...]:
     """When every feature flows, in words: 'a and not b', 'a and (b or (not b and c))', 'always'.
 
-    The 2 n_variables literals, then the elements. names: one per variable, "a" for X_a being true. Boolean examples
-    that the circuit admits have flow 1 where this holds and 0 where not.
+    The 2 n_variables literals, then the elements. words: what literals say, see `lcml.inputs.encoding.Words`. Boolean
+    examples that the circuit admits have flow 1 where this holds and 0 where not. Of a condition of more than
+    shown + 1 cases the first are told, and how many more there are.
     """
-    return tuple(in_words(circuit, cases, names) for cases in feature_cases(circuit))
+    cases = feature_cases(circuit)
+    return tuple(cases.in_words(one, words, shown) for one in cases.of_feature)
 
 
-def feature_cases(circuit: Circuit, max_cases: int = MAX_CASES) -> list[Cases]:
-    """When every feature flows: the 2 n_variables literals, then the elements.
+def feature_cases(circuit: Circuit, max_cases: int = MAX_CASES) -> CircuitCases:
+    """When every feature of the circuit flows; a gate with more than `max_cases`, at least 1, stands for them.
 
     An element flows where its gate is reached and its prime and sub hold. Or gates are reached through the elements
-    they are a child of, the root always; their cases are merged (m and x, m and not x: m). A gate with more than
-    `max_cases` stands for its cases, beside what they have in common.
+    they are a child of, where the other child holds, the root always; their cases are merged (m and x, m and not x: m).
     """
-    n_literals = circuit.n_literals
-    holds = _holding_cases(circuit, max_cases)
-    reached: list[set[Case]] = [set() for _ in range(circuit.n_or_gates)]
-    features: list[Cases] = [frozenset((frozenset((literal,)),)) for literal in range(n_literals)]
-    of_element: list[Cases] = [ALWAYS] * circuit.n_elements
-    if reached:
-        reached[-1].add(frozenset())
-    for gate in reversed(range(circuit.n_or_gates)):
-        cases = _merged(reached[gate], circuit, n_literals + circuit.n_or_gates + gate, max_cases)
-        for element, (prime, sub) in enumerate(circuit.elements_of(gate), start=int(circuit.or_start[gate])):
-            of_element[element] = _both(circuit, _both(circuit, cases, holds[prime]), holds[sub])
-            for child in (prime, sub):
-                if child >= n_literals:
-                    reached[child - n_literals] |= of_element[element]
-    return features + of_element
+    n_literals, n_nodes = circuit.n_literals, circuit.n_nodes
+    holds: list[Cases] = [frozenset((frozenset((literal,)),)) for literal in range(n_literals)]
+    of_gate: dict[int, Cases] = {}
 
+    def named(gate: int, cases: Cases) -> Cases:
+        of_gate[gate] = cases
+        return frozenset((frozenset((gate,)),))
 
-def in_words(circuit: Circuit, cases: Cases, names: Sequence[str]) -> str:
-    """`cases` in words: what they have in common, then the alternatives, which may overlap there."""
-    if not cases:
-        return "never"
-    common = frozenset.intersection(*cases)
-    parts = [_name(circuit, literal, names) for literal in _by_variable(circuit, common)]
-    if len(cases) > 1:
-        rests = _shortened(circuit, [_by_variable(circuit, case - common) for case in cases])
-        texts = [" and ".join(_name(circuit, literal, names) for literal in rest) for rest in rests]
-        choice = " or ".join(f"({text})" if len(rest) > 1 else text for rest, text in zip(rests, texts, strict=True))
-        if all(rests):
-            parts.append(f"({choice})" if parts else choice)
-    return " and ".join(parts) or "always"
+    def merged(gate: int, cases: set[Case]) -> Cases:
+        fewer = _merged(cases, circuit.n_variables)
+        return fewer if len(fewer) <= max_cases else named(gate, fewer)
 
+    def together(*factors: tuple[int, Cases]) -> Cases:
+        """Where all hold; gates stand for their cases where there would be too many."""
+        of_factor = dict(factors)
+        while prod(map(len, of_factor.values())) > max_cases:
+            most = max(of_factor, key=lambda node: len(of_factor[node]))
+            of_factor[most] = named(most, of_factor[most])
+        return frozenset(frozenset().union(*choice) for choice in product(*of_factor.values()))
 
-def _shortened(circuit: Circuit, cases: list[list[int]]) -> list[list[int]]:
-    """The same alternatives in fewer words: a literal goes where another case covers its negation."""
-    cases = sorted(cases, key=lambda case: (len(case), case))
-    for i in range(len(cases)):
-        others = [set(case) for j, case in enumerate(cases) if j != i]
-        for literal in list(cases[i]):
-            rest = [kept for kept in cases[i] if kept != literal]
-            if any(other <= {*rest, _negated(circuit, literal)} for other in others):
-                cases[i] = rest
-    return sorted(cases, key=lambda case: (len(case), case))
-
-
-def _holding_cases(circuit: Circuit, max_cases: int) -> list[Cases]:
-    """Per node, when it is true."""
     if circuit.is_product:
-        return [frozenset((literals,)) for literals in circuit.implied]
-    holds: list[Cases] = [frozenset((frozenset((literal,)),)) for literal in range(circuit.n_literals)]
-    for gate in range(circuit.n_or_gates):
-        cases = {case for prime, sub in circuit.elements_of(gate) for case in _both(circuit, holds[prime], holds[sub])}
-        holds.append(_merged(cases, circuit, circuit.n_literals + gate, max_cases))
-    return holds
+        holds = [frozenset((literals,)) for literals in circuit.implied]
+    else:
+        for gate in range(circuit.n_or_gates):
+            pairs = (together((prime, holds[prime]), (sub, holds[sub])) for prime, sub in circuit.elements_of(gate))
+            holds.append(merged(n_literals + gate, {case for cases in pairs for case in cases}))
+    reached: list[set[Case]] = [set() for _ in range(circuit.n_or_gates)]
+    of_element = [ALWAYS] * circuit.n_elements
+    for gate in reversed(range(circuit.n_or_gates)):
+        is_root = gate == circuit.n_or_gates - 1
+        above = n_nodes + gate, ALWAYS if is_root else merged(n_nodes + gate, reached[gate])
+        for element, pair in enumerate(circuit.elements_of(gate), start=int(circuit.or_start[gate])):
+            prime, sub = ((node, holds[node]) for node in pair)
+            of_element[element] = together(above, prime, sub)
+            for (child, _), other in ((prime, sub), (sub, prime)):
+                if child >= n_literals:
+                    reached[child - n_literals] |= together(above, other)
+    return CircuitCases(circuit.n_variables, holds[:n_literals] + of_element, of_gate)
 
 
-def _both(circuit: Circuit, first: Iterable[Case], second: Iterable[Case]) -> Cases:
-    """The cases in which both hold; those that contradict themselves fall away."""
-    both = {a | b for a, b in product(first, second)}
-    return frozenset(case for case in both if not any(_negated(circuit, literal) in case for literal in case))
-
-
-def _merged(cases: set[Case], circuit: Circuit, name: int, max_cases: int) -> Cases:
-    """Fewer cases for the same condition; more than `max_cases` become one, with `name` in it."""
+def _merged(cases: set[Case], n_variables: int) -> Cases:
+    """Fewer cases for the same condition."""
     cases, pending = set(cases), list(cases)
     while pending:
         case = pending.pop()
         for literal in case if case in cases else ():
             rest = case - {literal}
-            opposite = rest | {_negated(circuit, literal)}
-            if opposite != rest and opposite in cases:
+            opposite = rest | {_negated(n_variables, literal)}
+            if opposite in cases:
                 cases -= {case, opposite}
                 cases.add(rest)
                 pending.append(rest)
                 break
-    if len(cases) > max_cases:
-        return frozenset((frozenset.intersection(*cases) | {name},))
     return frozenset(cases)
 
 
-def _negated(circuit: Circuit, literal: int) -> int:
-    """The opposite literal; -1, which is no literal, for an or gate's name."""
-    return (literal + circuit.n_variables) % circuit.n_literals if literal < circuit.n_literals else -1
-
-
-def _by_variable(circuit: Circuit, case: Case) -> list[int]:
-    n, n_literals = circuit.n_variables, circuit.n_literals
-    return sorted(case, key=lambda i: (i >= n_literals, i % n if i < n_literals else i))
-
-
-def _name(circuit: Circuit, literal: int, names: Sequence[str]) -> str:
-    if literal < circuit.n_literals:
-        return ("" if literal < circuit.n_variables else "not ") + names[literal % circuit.n_variables]
-    reached, gate = divmod(literal - circuit.n_literals, circuit.n_or_gates)
-    return f"or gate {gate} {'is reached' if reached else 'holds'}"
+def _negated(n_variables: int, literal: int) -> int:
+    """The opposite literal; -1, which is no literal, for a gate."""
+    return (literal + n_variables) % (2 * n_variables) if literal < 2 * n_variables else -1

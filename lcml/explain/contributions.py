@@ -2,6 +2,10 @@
 
 Under a view of windows a feature is the flow averaged over the windows of a cell, its square root where the view says
 so; its condition is one on the pixels of a window.
+
+An example is explained against a baseline: the logit of the average of some examples, which is the bias and the weights
+times their average features. What all examples share (a large bias, a condition that nearly always holds) is in it and
+explains none of them. Without examples to average, all averages are 0 and the baseline is the bias.
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,12 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lcml.arrays import FloatArray
-from lcml.backend import get_backend
+from lcml.backend import Backend, get_backend
 from lcml.circuits.views import WindowView
-from lcml.explain.conditions import ALWAYS, Cases, conditions, feature_cases, in_words
-from lcml.explain.names import part_names
+from lcml.explain.conditions import ALWAYS, Cases, CircuitCases, conditions, feature_cases
+from lcml.explain.names import part_words
 from lcml.model.head import predicted_codes
 from lcml.model.model import LogisticCircuit
 from lcml.passes.feature_map import FeatureMap
@@ -25,21 +30,24 @@ TOP = 10
 
 @dataclass(frozen=True)
 class Contribution:
-    """What all features under one condition add to the logit: contribution = flow * weight.
+    """What all features under one condition add to the baseline: contribution = (flow - average) * weight.
 
-    flow: of a part with windows, the feature: the mean over the cell's windows, or its square root.
+    flow: of a part with windows, the feature: the mean over the cell's windows, or its square root. average: the
+    feature of the average example, 0 where none was given.
     """
 
     condition: str
     flow: float
     weight: float
     contribution: float
+    average: float = 0.0
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why an example got its label: logit = bias + the contributions shown + rest, those of the predicted class.
+    """Why an example got its label: logit = baseline + the contributions shown + rest, those of the predicted class.
 
+    baseline: the logit of the average example, bias + weights . average features; the bias where none was given.
     With one weight set for two classes, the first class has the logit of the second with the other sign.
     probabilities: by class, in the model's order.
     """
@@ -48,6 +56,7 @@ class Explanation:
     probabilities: tuple[float, ...]
     logit: float
     bias: float
+    baseline: float
     contributions: tuple[Contribution, ...]
     rest: float
 
@@ -61,7 +70,7 @@ def feature_conditions(model: LogisticCircuit, names: Sequence[str] | None = Non
     cell (1, 2) of part 0", rows before columns, all counted from 0, those of a pixel from the window's corner.
     """
     for number, part in enumerate(model.parts):
-        texts = conditions(part.circuit, part_names(model, number, names))
+        texts = conditions(part.circuit, part_words(model, number, names))
         for cell in range(part.view.n_cells):
             yield from (texts[flow] + _place_in_words(model, number, cell) for flow in part.flows.tolist())
 
@@ -87,32 +96,53 @@ def contributions(model: LogisticCircuit, x: Any) -> FloatArray:
 
 def feature_values(model: LogisticCircuit, x: Any) -> FloatArray:
     """(n_examples, n_features) every feature, in float64: flows, pooled where the part's view has windows."""
-    encoded = model.encoder.encode(x).astype(np.float64)
-    backend = get_backend("numpy")
-    maps = (FeatureMap(part.view, part.circuit, part.flows, backend) for part in model.parts if part.n_features)
-    return np.concatenate([np.zeros((len(encoded), 0)), *(one.values(encoded).T for one in maps)], axis=1)
+    return _values(model, model.encoder.encode(x).astype(np.float64), get_backend("numpy"))
 
 
-def explain(model: LogisticCircuit, example: Any, names: Sequence[str] | None = None, top: int = TOP) -> Explanation:
+def average_features(model: LogisticCircuit, x: Any, backend: Backend | None = None) -> FloatArray:
+    """(n_features,) the mean of every feature over raw examples (n_examples, d), whose features are held at once.
+
+    They are computed in single precision, by numpy unless `backend` is faster. Raises as `LogisticCircuit.logits`.
+    """
+    average: FloatArray = _values(model, model.encoder.encode(x), backend or get_backend("numpy")).mean(axis=0)
+    return average
+
+
+def explain(
+    model: LogisticCircuit,
+    example: Any,
+    names: Sequence[str] | None = None,
+    top: int = TOP,
+    average: FloatArray | None = None,
+) -> Explanation:
     """Why the raw example (d,) gets its label: the `top` contributions of largest magnitude, none of exactly 0.
 
-    names: as `feature_conditions` takes them. Raises as `LogisticCircuit.logits`.
+    names: as `feature_conditions` takes them. average: the `average_features` of the examples that this one is held
+    against, none by default. Raises as `LogisticCircuit.logits`.
     """
     values = feature_values(model, [example])[0]
+    usual = np.zeros_like(values) if average is None else average
     logits = (model.weights @ values + model.bias)[None, :]
     code = int(predicted_codes(logits)[0])
     weights, bias = _class_weights(model, code)
     groups = _groups(model)
-    value_of = values[[group.features[0] for group in groups]] if groups else np.zeros(0)
+    firsts = [group.features[0] for group in groups]
     weight_of = _sums(weights, groups)
-    added = value_of * weight_of
+    added = (values - usual)[firsts] * weight_of
     shown = tuple(
-        Contribution(_in_words(model, groups[i], names), float(value_of[i]), float(weight_of[i]), float(added[i]))
+        Contribution(
+            _in_words(model, groups[i], names),
+            flow=float(values[firsts[i]]),
+            weight=float(weight_of[i]),
+            contribution=float(added[i]),
+            average=float(usual[firsts[i]]),
+        )
         for i in _largest(added, top)
     )
     logit, probabilities = float(weights @ values + bias), tuple(model.head.probabilities(logits)[0].tolist())
-    rest = logit - bias - sum(part.contribution for part in shown)
-    return Explanation(model.classes[code], probabilities, logit, bias, shown, rest)
+    baseline = float(weights @ usual + bias)
+    rest = logit - baseline - sum(part.contribution for part in shown)
+    return Explanation(model.classes[code], probabilities, logit, bias, baseline, shown, rest)
 
 
 def top_conditions(
@@ -132,6 +162,15 @@ def top_conditions(
     return found
 
 
+def _values(model: LogisticCircuit, encoded: NDArray[np.floating], backend: Backend) -> FloatArray:
+    """(n_examples, n_features) every feature of encoded examples, in their precision computed."""
+    found, examples = [np.zeros((len(encoded), 0))], backend.asarray(encoded)
+    for part in model.parts:
+        if part.n_features:
+            found.append(backend.to_host(FeatureMap(part.view, part.circuit, part.flows, backend).values(examples)).T)
+    return np.concatenate(found, axis=1)
+
+
 def _class_weights(model: LogisticCircuit, code: int) -> tuple[FloatArray, float]:
     """Weights (n_features,) and bias of the logit of class number `code`; see `Explanation`."""
     if len(model.bias) == 1:
@@ -146,6 +185,7 @@ class _Group:
 
     part: int
     cell: int
+    of_circuit: CircuitCases
     cases: Cases
     features: list[int]
 
@@ -153,18 +193,18 @@ class _Group:
 def _groups(model: LogisticCircuit) -> list[_Group]:
     groups, first = [], 0
     for number, part in enumerate(model.parts):
-        cases = feature_cases(part.circuit)
+        found = feature_cases(part.circuit)
         in_cell: dict[Cases, list[int]] = {}
         for feature, flow in enumerate(part.flows.tolist()):
-            in_cell.setdefault(cases[flow], []).append(feature)
+            in_cell.setdefault(found.of_feature[flow], []).append(feature)
         for cell in range(part.view.n_cells):
-            groups += [_Group(number, cell, of, [first + feature for feature in same]) for of, same in in_cell.items()]
+            groups += [_Group(number, cell, found, of, [first + i for i in same]) for of, same in in_cell.items()]
             first += len(part.flows)
     return groups
 
 
 def _in_words(model: LogisticCircuit, group: _Group, names: Sequence[str] | None) -> str:
-    text = in_words(model.parts[group.part].circuit, group.cases, part_names(model, group.part, names))
+    text = group.of_circuit.in_words(group.cases, part_words(model, group.part, names))
     return text + _place_in_words(model, group.part, group.cell)
 
 

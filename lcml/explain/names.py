@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 from lcml.circuits.views import IdentityView, View
 from lcml.data.raw import default_names
+from lcml.errors import DataError
 from lcml.inputs.channels import image_channels, pixel_names
-from lcml.inputs.encoding import Encoder
+from lcml.inputs.encoding import Encoder, Words, one_by_one
 from lcml.model.model import LogisticCircuit
 
 
@@ -25,10 +26,17 @@ def variable_names(encoder: Encoder, view: View, feature_names: Sequence[str]) -
     return pixel_names([channels[channel] for channel in view.chosen_channels], *view.window)
 
 
-def part_names(model: LogisticCircuit, part: int, feature_names: Sequence[str] | None = None) -> tuple[str, ...]:
-    """The `variable_names` of a part; features have by default the names that `shown_names` gives."""
-    names = shown_names(model) if feature_names is None else feature_names
-    return variable_names(model.encoder, model.parts[part].view, names)
+def part_words(model: LogisticCircuit, part: int, feature_names: Sequence[str] | None = None) -> Words:
+    """What the literals of a part's circuit say: of the whole example as the encoder puts it, of a window by pixel.
+
+    Features have by default the names that `shown_names` gives. Raises DataError where there are more or fewer names.
+    """
+    names, view = shown_names(model) if feature_names is None else feature_names, model.parts[part].view
+    if len(names) != model.encoder.n_features:
+        raise DataError(f"names: expected one per feature, {model.encoder.n_features}, found {len(names)}")
+    if isinstance(view, IdentityView):
+        return model.encoder.words(names)
+    return one_by_one(variable_names(model.encoder, view, names))
 
 
 def known_names(model: LogisticCircuit) -> tuple[str, ...] | None:

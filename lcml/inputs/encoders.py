@@ -16,13 +16,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from lcml.arrays import FloatArray
 from lcml.errors import DataError, FormatError, SettingsError
-from lcml.inputs.encoding import Encoder, State
+from lcml.inputs.encoding import Encoder, State, Words, one_by_one
 from lcml.inputs.rows import Matrix, check_features, chunks, column_name
 
 EncoderKind: TypeAlias = Literal["scale", "boolean", "divide"]
 
 BOOLEAN_STDS = 0.05
 """A pixel is 1 where it is at least this many standard deviations above its mean (the paper's value)."""
+
+
+_FOUR_DIGITS, _WHOLE = 1e3, 1e15  # of numbers between these hundredths are told too
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,6 +125,16 @@ class ScaleEncoder(PlainEncoder):
         span[span == 0] = 1
         return (np.clip(x, self.low, self.high) - self.low) / span
 
+    def words(self, feature_names: Sequence[str]) -> Words:
+        """'age near 90' for what is true, 'age near 17' for what is false; of shares of 1 'a' and 'not a'."""
+        true, false = [], []
+        for name, low, high in zip(feature_names, self.low.tolist(), self.high.tolist(), strict=True):
+            is_share = (low, high) == (0, 1)
+            rest = f"near {_short(high)}" if high > low else f"above {_short(low)}"  # as a constant column never is
+            true.append(name if is_share else f"{name} {rest}")
+            false.append(f"not {name}" if is_share else f"{name} near {_short(low)}")
+        return one_by_one(true, false)
+
     def _range(self) -> tuple[FloatArray, FloatArray]:
         return self.low, np.where(self.high > self.low, self.high, self.low + 1)
 
@@ -147,6 +160,11 @@ class BooleanEncoder(PlainEncoder):
 
     def _probabilities(self, x: FloatArray) -> NDArray[np.bool_]:
         return x >= self.threshold
+
+    def words(self, feature_names: Sequence[str]) -> Words:
+        """'age >= 38.2' for what is true, 'age < 38.2' for what is false."""
+        pairs = list(zip(feature_names, map(_short, self.threshold.tolist()), strict=True))
+        return one_by_one([f"{name} >= {t}" for name, t in pairs], [f"{name} < {t}" for name, t in pairs])
 
     def _range(self) -> tuple[FloatArray, FloatArray]:
         return self.threshold - 1, self.threshold + 1
@@ -208,6 +226,13 @@ def _rounded_where_equal(threshold: FloatArray, x: Matrix) -> FloatArray:
                 equal &= np.all((values.astype(np.float32) >= rounded) == above, axis=0)
             threshold = np.where(equal, rounded, threshold)
     return threshold
+
+
+def _short(value: float) -> str:
+    """A number as people write it: four digits, or to the hundredth where these would not reach the point."""
+    if _FOUR_DIGITS <= abs(value) < _WHOLE:
+        return f"{value:.2f}".rstrip("0").rstrip(".")
+    return f"{value:.4g}"
 
 
 def _check_span(low: FloatArray, high: FloatArray, feature_names: Sequence[str] | None = None) -> None:

@@ -4,7 +4,7 @@ An encoder is part of the model, so that a model always takes raw examples. `lcm
 kind; how one is fitted to training examples is its own, as the settings are that it takes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, Self, TypeAlias
 
@@ -16,6 +16,16 @@ from lcml.inputs.rows import Matrix, Rows
 
 State: TypeAlias = Mapping[str, NDArray[Any]]
 """By name, arrays of numbers, or of text (numpy's StringDType)."""
+
+Words: TypeAlias = Callable[[Iterable[int]], list[str]]
+"""What literals that hold together say, in texts that hold together. Of n variables literal v says that variable v is
+true, n + v that it is false."""
+
+
+def one_by_one(true: Sequence[str], false: Sequence[str] | None = None) -> Words:
+    """A text per literal, in the order of the variables: `true` or `false`, by default 'not ' and the text of true."""
+    texts = (*true, *(false or [f"not {text}" for text in true]))
+    return lambda literals: [texts[i] for i in sorted(literals, key=lambda i: i % len(true))]
 
 
 class Encoder(Protocol):
@@ -46,6 +56,10 @@ class Encoder(Protocol):
 
     def variable_names(self, feature_names: Sequence[str]) -> tuple[str, ...]:
         """What each of the n_outputs variables stands for when it is true."""
+
+    def words(self, feature_names: Sequence[str]) -> Words:
+        """What the literals of the n_outputs variables say, in the units of the raw features."""
+        return one_by_one(self.variable_names(feature_names))
 
     def inputs_at(self, shares: FloatArray) -> Any:
         """Raw examples at these shares (n, n_features) of each feature's range: 0 for what is lowest, 1 for what is

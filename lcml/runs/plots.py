@@ -12,10 +12,11 @@ from lcml.errors import DataError, MissingDependencyError
 
 _DPI = 120
 _MOST_COUNTS = 20  # classes up to which every cell of a confusion matrix is labelled
-_PANEL_POINTS, _LABEL_POINTS = 260.0, 9.0  # heights of what a panel's points span, and of a label
+_LABEL_HEIGHT = 0.036  # of a panel
 _DARK = 0.5  # shade of a cell from which its count is written in white
 _PALEST = 0.3  # shade of a single error among many
-_LONGEST = 24  # characters of a class's name
+_LONGEST, _LAST = 24, 8  # characters of a class's name, and of its end where it is cut
+_UPRIGHT = 3  # characters of names that stand upright below an axis
 
 
 class Round(Protocol):
@@ -74,14 +75,14 @@ def curves_figure(rounds: Sequence[Round], chosen: int | None = None) -> Any:
     ):
         for label, field in series.items():
             values = [getattr(report, field) for report in rounds]
-            axes.plot(steps, [np.nan if value is None else value for value in values], label=label, marker=marker)
+            values = [np.nan if value is None else value for value in values]
+            axes.plot(steps, values, label=label, marker=marker, color="C2" if axes is size else None)
         if chosen is not None:
             axes.axvline(chosen, color="0.5", linestyle=":", label=f"chosen: round {chosen}")
         axes.set(title=title, xlabel="round")
-        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
         axes.grid(alpha=0.3)
-        if len(axes.lines) > 1:
-            axes.legend()
+    figure.legend(handles=loss.lines, loc="outside lower center", ncols=3)
     return figure
 
 
@@ -89,36 +90,44 @@ def size_figure(panels: Mapping[str, Sequence[Point]]) -> Any:
     """The matplotlib figure of `accuracy_by_size`: axes per title."""
     figure = new_figure(8.0 * len(panels), 5.0)
     for axes, (title, points) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True):
-        span = 100 * float(np.ptp([point.accuracy for point in points])) if points else 0.0
-        for measured, label in ((True, "measured"), (False, "claimed")):
+        for measured, label, colour in ((True, "measured", "C0"), (False, "claimed", "C1")):
             chosen = [point for point in points if point.measured == measured]
             face = {} if measured else {"facecolors": "none"}
             sizes, accuracies = [point.n_parameters for point in chosen], [100 * point.accuracy for point in chosen]
-            axes.scatter(sizes, accuracies, label=label, edgecolors="C0" if measured else "C1", **face)
-            for point, rise in zip(chosen, _rises(accuracies, span), strict=True):
-                axes.annotate(
-                    point.label,
-                    (point.n_parameters, 100 * point.accuracy),
-                    xytext=(-6 if measured else 6, rise - 3),
-                    textcoords="offset points",
-                    fontsize="x-small",
-                    horizontalalignment="right" if measured else "left",
-                )
+            axes.scatter(sizes, accuracies, label=label, edgecolors=colour, zorder=2, **face)
         axes.set(title=title, xlabel="parameters", ylabel="test accuracy in percent", xscale="log")
-        axes.margins(x=0.4)  # room for labels: left of what was measured, right of what is claimed
+        if points:  # whole powers of ten, so that at least two are labelled
+            exponents = np.log10([point.n_parameters for point in points])
+            axes.set_xlim(*(10.0 ** np.array([np.floor(exponents.min() - 0.1), np.ceil(exponents.max() + 0.1)])))
+        low, high = axes.get_ylim()
+        heights = _apart([(100 * point.accuracy - low) / (high - low) for point in points])
+        for point, height in zip(points, heights, strict=True):
+            axes.annotate(
+                point.label,
+                (point.n_parameters, 100 * point.accuracy),
+                xytext=(1.03, height),
+                textcoords="axes fraction",
+                fontsize="x-small",
+                verticalalignment="center",
+                color="C0" if point.measured else "C1",
+                arrowprops={"arrowstyle": "-", "color": "0.8", "linewidth": 0.7, "zorder": 1, "relpos": (0, 0.5)},
+            )
         axes.grid(alpha=0.3)
-        axes.legend(loc="center left")
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=2)
     return figure
 
 
-def _rises(accuracies: Sequence[float], span: float) -> list[float]:
-    """Points (1/72 inch) by which labels must rise so that none is on the one below it; span: of all accuracies."""
-    scale = _PANEL_POINTS / max(span, 1e-9)
-    rises, free = [0.0] * len(accuracies), float("-inf")
-    for i in np.argsort(accuracies, kind="stable").tolist():
-        rises[i] = max(0.0, free - scale * accuracies[i])
-        free = scale * accuracies[i] + rises[i] + _LABEL_POINTS
-    return rises
+def _apart(heights: Sequence[float]) -> list[float]:
+    """Heights of labels, as near to those of their points as they can be in this order with none on another."""
+    order = np.argsort(heights, kind="stable").tolist()
+    placed, lowest = list(heights), float("-inf")
+    for i in order:
+        lowest = placed[i] = max(placed[i], lowest + _LABEL_HEIGHT)
+    highest = 1.0
+    for i in reversed(order):
+        placed[i] = min(placed[i], highest)
+        highest = placed[i] - _LABEL_HEIGHT
+    return placed
 
 
 def confusion_figure(counts: ArrayLike, classes: Sequence[object], rows: str = "") -> Any:
@@ -135,21 +144,31 @@ def confusion_figure(counts: ArrayLike, classes: Sequence[object], rows: str = "
     axes.imshow(np.ma.masked_where(errors > 0, np.where(errors > 0, 0, shares)), cmap="Blues", vmin=0.0, vmax=1.0)
     axes.imshow(np.ma.masked_where(errors == 0, shades), cmap="Reds", vmin=0.0, vmax=1.0)
     title = f"{rows} rows: " if rows else ""
-    axes.set(xlabel="predicted", ylabel="true", title=f"{title}{np.trace(counts)} of {counts.sum()} right")
+    figure.suptitle(f"{title}{np.trace(counts):,} of {counts.sum():,} right")  # may be wider than the axes
+    axes.set(xlabel="predicted", ylabel="true")
     if k <= _MOST_COUNTS:
-        axes.set_xticks(range(k), [plain(name) for name in classes], rotation=45)
-        axes.set_yticks(range(k), [plain(name) for name in classes])
+        names = [plain(name) for name in classes]
+        leaning = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
+        axes.set_xticks(range(k), names, **(leaning if max(map(len, names)) > _UPRIGHT else {}))
+        axes.set_yticks(range(k), names)
         for (i, j), count in np.ndenumerate(counts):
             if count:
                 colour = "white" if (shares if i == j else shades)[i, j] > _DARK else "black"
-                axes.text(j, i, str(count), ha="center", va="center", color=colour, fontsize="small")
+                size = "small" if 2 * k <= _MOST_COUNTS else "x-small"
+                axes.text(j, i, str(count), ha="center", va="center", color=colour, fontsize=size)
+    else:
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.get_major_locator().set_params(integer=True)
+        axes.set(xlabel="predicted, by the class's number", ylabel="true, by the class's number")
     return figure
 
 
 def plain(name: object) -> str:
     """The name of a class as matplotlib draws it for what it is, cut where it is long."""
     text = str(name)
-    return (text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…").replace("$", r"\$")
+    if len(text) > _LONGEST:
+        text = f"{text[: _LONGEST - _LAST - 1]}…{text[-_LAST:]}"  # names of one kind often differ at their ends
+    return text.replace("$", r"\$")
 
 
 def new_figure(width: float, height: float) -> Any:

@@ -12,7 +12,9 @@ from lcml.runs.plots import new_figure, plain, png
 
 _SIDE = 5.0  # inches
 _BINS = 10
-_COLOURS = 10  # curves before colours come again, dashed
+_COLOURS = 10  # curves before colours come again, dashed, and the legend stands beside them
+_LEGEND = 2.5  # inches
+_ROOM = (-0.05, 1.15)  # for what stands right of a point at 1
 
 Codes = NDArray[np.int64]
 Truth = NDArray[np.bool_]
@@ -79,6 +81,7 @@ def calibration_figure(probabilities: FloatArray, labels: Codes, classes: Sequen
     for x, y, n in zip(means, shares, sizes[kept], strict=True):
         axes.annotate(str(n), (x, y), xytext=(5, -10), textcoords="offset points", fontsize="x-small")
     axes.set(title=f"calibration, {rows} rows: error {error:.3f}", xlabel=words[0], ylabel=words[1])
+    axes.set(xlim=_ROOM, ylim=(-0.1, 1.05))
     axes.grid(alpha=0.3)
     return figure
 
@@ -89,24 +92,30 @@ def _decisions(
     """Name, truth and score of every curve; none for a class that no example is of, or all are."""
     k = len(classes)
     if k > MOST_CLASSES:
-        yield "any", (labels[:, None] == np.arange(k)).ravel(), probabilities.ravel()
+        yield "all classes", (labels[:, None] == np.arange(k)).ravel(), probabilities.ravel()
         return
     for code in (1,) if k == 2 else range(k):
         truth = labels == code
         if truth.any() and not truth.all():
-            yield plain(classes[code]), truth, probabilities[:, code]
+            yield f"class {plain(classes[code])}", truth, probabilities[:, code]
 
 
 def _curves(
     decisions: Iterator[tuple[str, Truth, FloatArray]],
     curve: Callable[[Truth, FloatArray], tuple[FloatArray, FloatArray, str]],
 ) -> tuple[Any, Any]:
-    figure = new_figure(_SIDE, _SIDE)
+    drawn = list(decisions)
+    beside = len(drawn) > _COLOURS
+    figure = new_figure(_SIDE + _LEGEND * beside, _SIDE)
     axes = figure.subplots()
-    for n, (name, truth, scores) in enumerate(decisions):
+    for n, (name, truth, scores) in enumerate(drawn):
         x, y, measure = curve(truth, scores)
-        axes.plot(x, y, label=f"class {name}: {measure}", linestyle="-" if n < _COLOURS else "--")
+        axes.plot(x, y, label=f"{name}: {measure}", linestyle="-" if n < _COLOURS else "--")
     axes.grid(alpha=0.3)
-    if axes.lines:
+    if beside:
+        figure.legend(fontsize="x-small", loc="outside right upper")
+    elif drawn:
         axes.legend(fontsize="x-small")
+    else:
+        axes.text(0.5, 0.8, "all rows are of one class", ha="center", transform=axes.transAxes)
     return figure, axes

@@ -161,7 +161,7 @@ def plot(points: list[dict[str, Any]], path: Path) -> None:
             panel.loglog([p["size"] for p in chosen], [p[phase] for p in chosen], marker="o", label=phase)
         panel.set(xlabel=axis, ylabel="seconds")
         panel.grid(True, which="both", alpha=0.3)
-    panels[0][0].legend()
+    figure.legend(handles=panels[0][0].lines, loc="outside lower center", ncols=len(PHASES))
     figure.savefig(path, dpi=120)
 
 

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -16,7 +17,7 @@ from sklearn.datasets import load_iris
 from sklearn.metrics import accuracy_score, f1_score, log_loss
 
 from lcml import LogisticCircuit, load_model, save_model
-from lcml.circuits.circuit import initial_circuit
+from lcml.circuits.circuit import Circuit, initial_circuit
 from lcml.circuits.splits import Split, apply_splits
 from lcml.circuits.vtree import balanced
 from lcml.data import load_splits
@@ -190,12 +191,38 @@ def test_explain_tells_the_largest_contributions(model: LogisticCircuit, model_p
     assert found["logit"] == pytest.approx(model.logits(x, precision="float64").max())
     parts = [part["contribution"] for part in found["contributions"]]
     assert len(parts) == 3
-    assert found["bias"] + sum(parts) + found["rest"] == pytest.approx(found["logit"])
+    assert found["baseline"] + sum(parts) + found["rest"] == pytest.approx(found["logit"])
+    of_all = model.logits(test.features)[:, list(found["probabilities"]).index(found["label"])]
+    assert (found["n_averaged"], found["baseline"]) == (60, pytest.approx(of_all.mean(), abs=1e-5))
     text = output("explain", model_path, "iris", "--row", 5, "--top", 3)
     assert text.startswith(f"Row 5 of iris: {found['label']} (it is {found['true_label']}), with probability")
     for part in found["contributions"]:
         assert part["condition"] in text
-        assert part["flow"] * part["weight"] == pytest.approx(part["contribution"])
+        assert (part["flow"] - part["average"]) * part["weight"] == pytest.approx(part["contribution"])
+    assert f"= baseline {found['baseline']:+.4f} (the average of 60 examples), and" in text
+    assert f" = ({part['flow']:.3f} - {part['average']:.3f}) x {part['weight']:+.4f}  {part['condition']}\n" in text
+
+
+def test_a_single_example_is_explained_against_the_bias(model_path: Path, tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", X=load_iris().data[:1])
+    found = json.loads(output("explain", model_path, tmp_path / "x.npz", "--json"))
+    assert (found["n_averaged"], found["baseline"]) == (0, found["bias"])
+    assert {part["average"] for part in found["contributions"]} == {0.0}
+    text = output("explain", model_path, tmp_path / "x.npz")
+    assert f"= baseline {found['bias']:+.4f} (the bias: nothing to average), and" in text
+
+
+def test_an_example_is_explained_beside_one_that_contradicts_the_circuit(tmp_path: Path) -> None:
+    """Of a and b the circuit admits only a xor b: the average of all examples has no logit."""
+    circuit = Circuit(balanced(2), *(np.array(ids, np.int32) for ids in ([balanced(2).root], [0, 2], [0, 2], [3, 1])))
+    encoder, weights = ScaleEncoder(np.zeros(2), np.ones(2)), np.array([[1.0, -2.0]])
+    save_model(
+        LogisticCircuit.flat(circuit, encoder, ("b", "a"), weights, None, np.array([0.5])), tmp_path / "xor.lcml"
+    )
+    np.savez(tmp_path / "x.npz", X=[[1.0, 0.0], [1.0, 1.0]])
+    found = json.loads(output("explain", tmp_path / "xor.lcml", tmp_path / "x.npz", "--json"))
+    assert (found["label"], found["logit"], found["baseline"], found["n_averaged"]) == ("a", 1.5, 0.5, 0)
+    assert "contradicts the circuit" in refused("explain", tmp_path / "xor.lcml", tmp_path / "x.npz", "--row", 1)
 
 
 def test_explain_needs_no_label(model_path: Path, tmp_path: Path) -> None:
@@ -203,7 +230,9 @@ def test_explain_needs_no_label(model_path: Path, tmp_path: Path) -> None:
     assert json.loads(output("explain", model_path, tmp_path / "x.npz", "--json"))["true_label"] is None
 
 
-def test_inspect_tells_what_is_inside(model: LogisticCircuit, model_path: Path) -> None:
+def test_inspect_tells_what_is_inside(
+    model: LogisticCircuit, model_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     found = json.loads(output("inspect", model_path, "--json", "--top", 2))
     n_elements = model.circuit.n_elements
     assert found["n_parameters"] == 3 * n_elements + 24 + 3
@@ -218,11 +247,15 @@ def test_inspect_tells_what_is_inside(model: LogisticCircuit, model_path: Path) 
     assert found["provenance"] == model.provenance
     weights = {part["condition"]: part["weight"] for part in found["top"]["setosa"]}
     halves = model.element_weights[0, -2:]  # of the root: petal length, not petal length
-    assert weights == {"not petal width (cm)": 8.0, "not petal length (cm)": 8.0 + halves[1]}
+    assert weights == {"petal width (cm) near 0.1": 8.0, "petal length (cm) near 1": 8.0 + halves[1]}
     assert all(len(top) == 2 for top in found["top"].values())
     text = output("inspect", model_path)
     assert "What weighs most for virginica:" in text
     assert "seed 3" in text
+    assert not re.search(r"\d\.\d{6}", text)
+    assert "most_variables" in text
+    monkeypatch.setattr("lcml.cli.inspect._MOST_LEVELS", 1)
+    assert "most_variables" not in output("inspect", model_path)
 
 
 def test_convert_goes_both_ways(model: LogisticCircuit, model_path: Path, tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ def test_a_repository_with_all_that_was_asked_for(model: LogisticCircuit, path: 
     assert (found["input_dtype"], found["run_id"], found["model_id"]) == ("float64", None, None)
     assert (models / "animals" / "config.pbtxt").read_text().startswith('name: "animals"\n')
     conditions = json.loads((target.parent / "explain.json").read_text())["conditions"]
-    assert conditions[:2] + conditions[-1:] == ["height", "width", "bias"]
+    assert conditions[:2] + conditions[-1:] == ["height near 200", "width near 50", "bias"]
     made = outputs(target, animals.astype(np.float64))
     logits = model.logits(animals, precision="float64").max(axis=1)
     np.testing.assert_allclose(made["contributions"].sum(axis=1), logits, atol=1e-5)

@@ -64,7 +64,7 @@ def test_explain_says_where(windows: Path) -> None:
     assert any(text.endswith(" in cell (1, 0) of part 0") for text in texts)
     assert any(text.endswith(" in part 1") for text in texts)
     shown = sum(part["contribution"] for part in found["contributions"])
-    assert found["bias"] + shown + found["rest"] == pytest.approx(found["logit"])
+    assert found["baseline"] + shown + found["rest"] == pytest.approx(found["logit"])
 
 
 def test_compact(windows: Path, tmp_path: Path) -> None:

@@ -1,5 +1,8 @@
 """Conditions against brute force over all worlds."""
 
+import re
+from itertools import islice
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -8,10 +11,19 @@ from numpy.typing import NDArray
 from lcml.circuits.circuit import Circuit, initial_circuit
 from lcml.circuits.splits import Split, apply_splits
 from lcml.circuits.vtree import balanced
-from lcml.explain.conditions import conditions, feature_cases, in_words
+from lcml.explain.conditions import CircuitCases, conditions, feature_cases
+from lcml.inputs.encoding import one_by_one
 from tests.worlds import all_worlds, brute_flows, random_circuits, truth
 
 NAMES = "abcdefghi"
+ALL = 10**6
+
+
+def told(circuit: Circuit, shown: int = ALL, max_cases: int = 16) -> list[str]:
+    """All features of the circuit in words, at most `shown` cases of each."""
+    cases = feature_cases(circuit, max_cases)
+    words = one_by_one(NAMES[: circuit.n_variables])
+    return [cases.in_words(one, words, shown) for one in cases.of_feature]
 
 
 def constrained() -> Circuit:
@@ -35,9 +47,9 @@ def holds(text: str, world: list[bool]) -> bool:
     return bool(eval(text, {"__builtins__": {}}, values))
 
 
-def assert_conditions(circuit: Circuit) -> None:
+def assert_conditions(circuit: Circuit, max_cases: int = 16) -> None:
     """In every world that the circuit admits, exactly the elements flow whose condition holds."""
-    texts = conditions(circuit, NAMES)[circuit.n_literals :]
+    texts = told(circuit, max_cases=max_cases)[circuit.n_literals :]
     admitted = truth(circuit)[-1]
     for world, admits in zip(all_worlds(circuit.n_variables), admitted, strict=True):
         if admits:
@@ -45,18 +57,33 @@ def assert_conditions(circuit: Circuit) -> None:
             assert found == (brute_flows(circuit, world) == 1).tolist(), (world, texts)
 
 
-@given(circuit=random_circuits(most=5))
+@given(circuit=random_circuits(most=5), most=st.sampled_from([1, 2, 16]))
 @settings(max_examples=60, deadline=None)
-def test_a_condition_holds_where_its_element_flows(circuit: Circuit) -> None:
+def test_a_condition_holds_where_its_element_flows(circuit: Circuit, most: int) -> None:
+    """Also where nearly every gate stands for its cases."""
     if circuit.n_or_gates:
-        assert_conditions(circuit)
+        assert_conditions(circuit, most)
+
+
+@given(circuit=random_circuits(most=5), most=st.integers(1, 3))
+@settings(max_examples=60, deadline=None)
+def test_cases_are_counted_as_they_are_spelt(circuit: Circuit, most: int) -> None:
+    """No world is in two cases of a feature, and their number, what they share and the longest are as counted."""
+    found = feature_cases(circuit, most)
+    for cases in found.of_feature:
+        spelt = list(found.spelt(cases))
+        n_cases, common, longest = found.measures(cases)
+        assert (n_cases, longest) == (len(spelt), max(map(len, spelt)))
+        assert common == frozenset.intersection(*spelt)
+        n = circuit.n_variables
+        assert all(any((one + n) % (2 * n) in b for one in a) for i, a in enumerate(spelt) for b in spelt[:i])
 
 
 def test_conditions_of_gates_that_are_no_products() -> None:
     circuit = constrained()
     assert not circuit.is_product
-    texts = conditions(circuit, NAMES)
-    assert texts[:5] == ("a", "b", "c", "d", "not a")
+    texts = told(circuit)
+    assert texts[:5] == ["a", "b", "c", "d", "not a"]
     for world, admits in zip(all_worlds(4), truth(circuit)[-1], strict=True):
         if admits:
             flows = [holds(text, (world == 1).tolist()) for text in texts[8:]]
@@ -65,36 +92,71 @@ def test_conditions_of_gates_that_are_no_products() -> None:
             assert flows == expected
 
 
-@given(circuit=random_circuits(most=5), most=st.integers(0, 2))
-@settings(max_examples=40, deadline=None)
-def test_gates_with_too_many_cases_are_named(circuit: Circuit, most: int) -> None:
-    """What "or gate g is reached" means is that one of its elements flows."""
-    if not circuit.n_or_gates:
-        return
-    first = circuit.n_literals + circuit.n_or_gates
-    cases = feature_cases(circuit, most)[circuit.n_literals :]
-    for world in all_worlds(circuit.n_variables):
-        flow = brute_flows(circuit, world)
-        true = set(np.flatnonzero(np.concatenate([world, 1 - world])).tolist())
-        true |= {first + gate for gate in range(circuit.n_or_gates) if flow[circuit.elem_or == gate].sum() == 1}
-        assert [any(case <= true for case in one) for one in cases] == (flow == 1).tolist()
+def parity(n: int) -> Circuit:
+    """An odd number of n = 2^k variables is true: of two halves one is odd and one even. The root has both ways."""
+    vtree = balanced(n)
+    gates: dict[tuple[int, bool], int] = {}
+    order = [node for node in np.argsort(vtree.height, kind="stable").tolist() if vtree.left[node] >= 0]
+    wanted = [(node, odd) for node in order for odd in (False, True) if odd or node != order[-1]]
+
+    def node_of(node: int, odd: bool) -> int:
+        if vtree.left[node] < 0:
+            return int(vtree.variable[node]) + (0 if odd else n)
+        return 2 * n + gates[node, odd]
+
+    pairs = []
+    for node, odd in wanted:
+        left, right = int(vtree.left[node]), int(vtree.right[node])
+        pairs += [(node_of(left, first), node_of(right, first != odd)) for first in (True, False)]
+        gates[node, odd] = len(gates)
+    prime, sub = np.array(pairs, dtype=np.int32).T
+    starts = np.arange(0, len(pairs) + 1, 2, dtype=np.int32)
+    return Circuit(vtree, _int32(*(node for node, _ in wanted)), starts, prime, sub)
 
 
-def test_named_gates_of_no_products_read_as_such() -> None:
-    circuit = constrained()
-    texts = [in_words(circuit, cases, NAMES) for cases in feature_cases(circuit, 1)]
-    assert texts[-2:] == ["or gate 0 holds and or gate 2 holds", "or gate 1 holds and or gate 3 holds"]
-    assert texts[8] == "a and not b and or gate 0 holds and or gate 2 holds"
+def test_many_cases_are_told_by_the_first_and_how_many_more() -> None:
+    """Of 8 variables 4 are below either half: 8 of their 16 worlds are odd, 8 even. The root's first element is reached
+    always, and holds where the left half is odd (8 worlds) and the right even (8): 64 cases of 8 literals."""
+    circuit = parity(8)
+    text = told(circuit, shown=3)[circuit.n_literals + circuit.n_elements - 2]
+    found = re.fullmatch(r"(.*), or (.*), or (.*), and 61 more cases", text)
+    assert found
+    for case in found.groups():
+        literals = case.split(" and ")
+        assert [literal.removeprefix("not ") for literal in literals] == list("abcdefgh")
+        signs = [not literal.startswith("not ") for literal in literals]
+        assert sum(signs[:4]) % 2 == 1
+        assert sum(signs[4:]) % 2 == 0
+    assert len(set(found.groups())) == 3
+
+
+def test_what_cases_share_is_told_once() -> None:
+    """The pair x and y is even, so the 6 other variables are odd in half of their 64 worlds."""
+    circuit = parity(8)
+    texts = told(circuit, shown=2)
+    assert re.fullmatch(r"\w and \w and \(.*, or .*, and 30 more cases\)", texts[circuit.n_literals])
+
+
+def test_a_huge_number_of_cases_costs_little() -> None:
+    """Half of all 2^64 worlds of 64 variables are odd, each a case of its own: 2^31 * 2^31 for the root's element."""
+    circuit = parity(64)
+    found = feature_cases(circuit)
+    last = found.of_feature[-1]
+    assert found.measures(last) == (2**62, frozenset(), 64)
+    assert len(set(islice(found.spelt(last), 50))) == 50
+    names = [f"x{v}" for v in range(64)]
+    assert found.in_words(last, one_by_one(names)).endswith(", and over 1,000,000 more cases")
+    assert "gate" not in " ".join(conditions(circuit, one_by_one(names)))
 
 
 def test_the_first_conditions_by_hand() -> None:
     circuit = initial_circuit(balanced(2))
-    assert conditions(circuit, ("left", "right")) == (
+    assert conditions(circuit, one_by_one(("left", "right"))) == (
         *("left", "right", "not left", "not right"),
         *("left and right", "left and not right", "not left and right", "not left and not right"),
     )
     circuit = initial_circuit(balanced(4))
-    assert conditions(circuit, NAMES)[-1] == "always"
+    assert conditions(circuit, one_by_one(NAMES[:4]))[-1] == "always"
 
 
 def test_a_shared_gate_reads_as_alternatives() -> None:
@@ -103,7 +165,7 @@ def test_a_shared_gate_reads_as_alternatives() -> None:
     for variable in (0, 1, 2):
         first_of_root = int(circuit.or_start[-2])
         circuit = apply_splits(circuit, [Split(first_of_root, variable)]).circuit
-    texts = conditions(circuit, NAMES)[circuit.n_literals :]
+    texts = conditions(circuit, one_by_one(NAMES[:4]))[circuit.n_literals :]
     assert texts[-4:] == ("a and b and c", "a and b and not c", "a and not b", "not a")
     shared = circuit.elem_sub[-1] - circuit.n_literals
     first, stop = circuit.or_start[shared : shared + 2]
@@ -113,7 +175,7 @@ def test_a_shared_gate_reads_as_alternatives() -> None:
 
 
 def test_alternatives_lose_what_another_covers() -> None:
-    circuit = initial_circuit(balanced(4))
     cases = frozenset({frozenset({2, 0}), frozenset({2, 4, 1}), frozenset({2, 4, 5, 3})})
-    assert in_words(circuit, cases, NAMES) == "c and (a or b or d)"
-    assert in_words(circuit, frozenset(), NAMES) == "never"
+    of_circuit = CircuitCases(4, [cases], {})
+    assert of_circuit.in_words(cases, one_by_one("abcd")) == "c and (a or b or d)"
+    assert of_circuit.in_words(cases, one_by_one("abcd"), shown=1) == "c and (a, and 2 more cases)"

@@ -12,9 +12,11 @@ from lcml.circuits.circuit import Circuit, initial_circuit
 from lcml.circuits.parts import Part
 from lcml.circuits.views import IdentityView, WindowView, window_vtree
 from lcml.circuits.vtree import balanced, grid
+from lcml.errors import DataError
 from lcml.explain import contributions as explain
 from lcml.explain.conditions import conditions
 from lcml.inputs.encoders import ScaleEncoder
+from lcml.inputs.encoding import one_by_one
 from lcml.model.model import LogisticCircuit
 from tests.model_strategies import circuits
 from tests.worlds import brute_flows, examples, random_circuits
@@ -79,14 +81,45 @@ def test_an_explanation_by_hand() -> None:
     )
     assert found.rest == pytest.approx(-0.5)
     assert found.probabilities == pytest.approx((1 / (1 + np.exp(-1.25)), 1 / (1 + np.exp(1.25))))
+    assert found.baseline == -0.25
     by_default = explain.explain(model, [1.0, 0.0])
     assert [part.condition for part in by_default.contributions] == ["x0 and not x1", "x0", "not x1"]
+
+
+def test_an_explanation_against_the_average_by_hand() -> None:
+    """Of three examples a is true in two, "a and not b" in one. Their logits for "no": 1.25, -3.25 and
+    -10.75; what a large bias and a condition that all share add explains none of them."""
+    model = LogisticCircuit.flat(
+        circuit=initial_circuit(balanced(2)),
+        encoder=ScaleEncoder(np.zeros(2), np.ones(2)),
+        classes=("no", "yes"),
+        element_weights=np.array([[-6.0, -3.0, 2.0, 8.0]]),
+        literal_weights=np.array([[1.0, 8.0, 0.5, 0.5]]),
+        bias=np.array([0.25]),
+    )
+    examples = np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
+    assert model.logits(examples)[:, 0].tolist() == [-1.25, 3.25, 10.75]
+    average = explain.average_features(model, examples)
+    assert average == pytest.approx(np.array([2, 2, 1, 1, 1, 1, 1, 0]) / 3)
+    found = explain.explain(model, [1.0, 0.0], ("a", "b"), top=2, average=average)
+    assert found.baseline == pytest.approx((1.25 - 3.25 - 10.75) / 3)
+    assert [part.condition for part in found.contributions] == ["b", "a and b"]
+    assert [part.contribution for part in found.contributions] == pytest.approx([(0 - 2 / 3) * -8, (0 - 1 / 3) * 6])
+    assert [(part.flow, part.weight) for part in found.contributions] == [(0.0, -8.0), (0.0, 6.0)]
+    assert [part.average for part in found.contributions] == pytest.approx([2 / 3, 1 / 3])
+    shown = sum(part.contribution for part in found.contributions)
+    assert found.baseline + shown + found.rest == pytest.approx(found.logit)
+
+
+def test_names_must_be_one_per_feature() -> None:
+    with pytest.raises(DataError, match="names: expected one per feature, 4, found 9"):
+        explain.top_conditions(model_of(initial_circuit(balanced(4))), NAMES)
 
 
 def test_features_under_one_condition_are_explained_as_one() -> None:
     """Over the pairs (a, b) and (c, d) the literal a has a condition of its own; the root's element always flows."""
     model = model_of(initial_circuit(balanced(4)), 3)
-    found = explain.explain(model, [2.0, 5.0, 7.0, 10.0], NAMES, top=99)
+    found = explain.explain(model, [2.0, 5.0, 7.0, 10.0], NAMES[:4], top=99)
     texts = [part.condition for part in found.contributions]
     assert len(texts) == len(set(texts))
     assert found.rest == pytest.approx(0.0, abs=1e-12)
@@ -102,11 +135,11 @@ def test_the_weightiest_conditions() -> None:
     model = LogisticCircuit.flat(
         circuit, ScaleEncoder(np.zeros(4), np.ones(4)), ("p", "q", "r"), weights, None, np.zeros(3), "softmax"
     )
-    texts = conditions(circuit, NAMES)[circuit.n_literals :]
+    texts = conditions(circuit, one_by_one(NAMES[:4]))[circuit.n_literals :]
     assert re.fullmatch(r"[a-d] and [a-d]", texts[0])
-    found = explain.top_conditions(model, NAMES, top=5)
+    found = explain.top_conditions(model, NAMES[:4], top=5)
     assert found == {"p": [(texts[1], -2.0), (texts[0], 1.0)], "q": [], "r": []}
-    assert list(explain.top_conditions(model_of(circuit), NAMES, 2)) == ["yes"]
+    assert list(explain.top_conditions(model_of(circuit), NAMES[:4], 2)) == ["yes"]
 
 
 def parts_model() -> LogisticCircuit:

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lcml.explain.contributions import contributions, feature_conditions
+from lcml.explain.conditions import conditions
+from lcml.explain.contributions import contributions
 from lcml.formats import load_model, save_model
+from lcml.inputs.encoding import one_by_one
 from tests.cli.commands import output
 from tests.export.models import run_onnxruntime
 
@@ -51,7 +53,9 @@ def test_explanations_are_those_of_then() -> None:
     model, x = load_model(FILES / "flat.lcml"), expected("flat/x")
     sidecar = json.loads((FILES / "explain-portable.explain.json").read_text())
     names = model.provenance["data"]["feature_names"]
-    assert [*feature_conditions(model, names), "bias"] == sidecar["conditions"]
+    flows = model.parts[0].flows.tolist()
+    texts = conditions(model.circuit, one_by_one(names), shown=16)  # as then, without the units
+    assert [*(texts[flow] for flow in flows), "bias"] == sidecar["conditions"]
     codes = expected("flat/probabilities").argmax(axis=1)
     found = contributions(model, x)[np.arange(len(x)), codes]
     np.testing.assert_allclose(found, expected("explain-portable/contributions")[:, :-1], rtol=0, atol=1e-5)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from matplotlib.text import Text
 
 from lcml.errors import DataError, MissingDependencyError
 from lcml.runs.plots import (
@@ -55,9 +56,11 @@ def test_learning_curves_are_png_and_reproducible(reports: list[Report]) -> None
 
 
 def test_the_chosen_round_is_marked_and_what_an_old_checkpoint_lacks_is_a_gap() -> None:
-    for axes in curves_figure(REPORTS, 1).axes:
+    figure = curves_figure(REPORTS, 1)
+    for axes in figure.axes:
         np.testing.assert_array_equal(axes.lines[-1].get_xdata(), [1, 1])
-        assert axes.get_legend().get_texts()[-1].get_text() == "chosen: round 1"
+    (legend,) = figure.legends  # beside the curves, so that it hides none
+    assert [text.get_text() for text in legend.get_texts()] == ["train", "validation", "chosen: round 1"]
     (line, _) = curves_figure([Report(0, 100, None, 1.0, 0.7, 0.6)]).axes[0].lines
     assert np.isnan(line.get_ydata()).all()
 
@@ -65,14 +68,15 @@ def test_the_chosen_round_is_marked_and_what_an_old_checkpoint_lacks_is_a_gap() 
 def test_confusion_matrix_shows_every_error() -> None:
     counts = np.diag([1000, 1000, 0])
     counts[0, 1], counts[1, 0] = 1, 30
-    axes = confusion_figure(counts, ["cat", "$dog", "a name that is longer than all others"], "test").axes[0]
+    figure = confusion_figure(counts, ["cat", "$dog", "a name that is longer than all others"], "test")
+    axes = figure.axes[0]
     assert [text.get_text() for text in axes.texts] == ["1000", "1", "30", "1000"]
-    assert [tick.get_text() for tick in axes.get_yticklabels()] == ["cat", r"\$dog", "a name that is longer t…"]
+    assert [tick.get_text() for tick in axes.get_yticklabels()] == ["cat", r"\$dog", "a name that is …l others"]
     right, wrong = (image.get_array() for image in axes.images)
     np.testing.assert_allclose(right.diagonal(), [1000 / 1001, 1000 / 1030, 0])
     assert (wrong.mask == (counts * (1 - np.eye(3)) == 0)).all()
     assert 0.3 < wrong[0, 1] < wrong[1, 0] == 1
-    assert axes.get_title() == "test rows: 2000 of 2031 right"
+    assert figure.get_suptitle() == "test rows: 2,000 of 2,031 right"
 
 
 def test_confusion_matrix_of_many_classes_stays_small() -> None:
@@ -94,9 +98,22 @@ def test_accuracy_by_size_draws_what_was_measured_and_what_is_claimed() -> None:
     np.testing.assert_array_equal(measured.get_offsets(), [[10, 90], [20, 50]])
     np.testing.assert_array_equal(claimed.get_offsets(), [[1000, 95]])
     assert (one.get_title(), one.get_xscale(), len(claimed.get_facecolors())) == ("one", "log", 0)
-    assert [text.get_text() for text in one.texts] == ["a", "c", "b"]
+    assert [text.get_text() for text in one.texts] == ["a", "b", "c"]
     assert (two.get_title(), len(two.texts)) == ("two", 1)
     assert size(accuracy_by_size(panels)) == (1920, 600)
+
+
+def test_no_label_hides_another_nor_the_title_nor_the_legend() -> None:
+    """Models of one accuracy at the top, others at the bottom."""
+    points = [Point(f"a long name {i}", 10**6 + i, 0.99 if i < 5 else 0.92, i % 2 == 0) for i in range(10)]
+    figure = size_figure({"one": points})
+    figure.draw_without_rendering()
+    (axes,) = figure.axes
+    labels = [Text.get_window_extent(text) for text in axes.texts]  # without the lines that lead to them
+    others = [axes.title.get_window_extent(), axes.get_legend().get_window_extent(), axes.get_window_extent()]
+    for i, label in enumerate(labels):
+        assert not any(label.overlaps(other) for other in [*labels[:i], *others])
+        assert 0 < label.x0 < label.x1 < figure.bbox.x1
 
 
 def test_without_matplotlib_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

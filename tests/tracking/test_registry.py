@@ -123,7 +123,7 @@ def test_a_logged_model_is_whole(store: dict[str, Any]) -> None:
     assert described["flavors"]["onnx"]["providers"] == ["CPUExecutionProvider"]
     assert (described["run_id"], described["model_id"]) == (store["run_id"], store["model_id"])
     assert json.loads((directory / "input_example.json").read_text()) == [[0, 0, 0, 0], [200, 50, 100, 120]]
-    assert json.loads((directory / "model.explain.json").read_text())["conditions"][0] == "height"
+    assert json.loads((directory / "model.explain.json").read_text())["conditions"][0] == "height near 200"
     report = json.loads((directory / "model.report.json").read_text())
     assert (report["path"], report["n_bytes"]) == ("model.onnx", (directory / "model.onnx").stat().st_size)
     assert not list(directory.glob("*.data"))
