@@ -24,6 +24,7 @@ from lcml.data.labels import spelled
 from lcml.data.stratify import apportion, draw
 from lcml.errors import DataError, SettingsError
 from lcml.explain.importance import feature_importances
+from lcml.formats.model_file import model_from_parts, model_parts
 from lcml.inputs.encoding import encoded
 from lcml.inputs.rows import Matrix, SparseMatrix, all_rows, chunks
 from lcml.learning.learner import Learner
@@ -35,6 +36,7 @@ from lcml.runs.parameters import Parameters, described, takes
 from lcml.runs.preparation import check_shape, choose_places, choose_vtree, encoded_shape, make_encoder, to_learn_from
 from lcml.runs.records import RoundRecord
 from lcml.runs.specs import Shape, parse_augment, parse_view
+from lcml.tracking.autologging import follow
 
 Callback: TypeAlias = Callable[[RoundRecord], object]
 
@@ -82,6 +84,8 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
 
         Raises DataError or SettingsError, both ValueErrors, and ValueError as scikit-learn's checks do.
         """
+        if follow(type(self)):
+            return self.fit(X, y, sample_weight, eval_set=eval_set, callback=callback)
         chosen = Parameters(**self.get_params(deep=False))
         features, labels = validate_data(self, X, y, dtype="numeric", accept_sparse="csr")
         check_classification_targets(labels)
@@ -122,9 +126,16 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()
-        if "model_" in state:  # without what it compiled for a backend, which belongs to this process
-            state = {**state, "model_": dataclasses.replace(state["model_"])}
+        if "model_" in state:  # plain values: for readers that trust no types but those they know
+            history = [dataclasses.asdict(record) for record in state["history_"]]
+            state = {**state, "model_": model_parts(state["model_"]), "history_": history}
         return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if isinstance(state.get("model_"), tuple):  # it was a LogisticCircuit once
+            history = [RoundRecord(**values) for values in state["history_"]]
+            state = {**state, "model_": model_from_parts(*state["model_"]), "history_": history}
+        super().__setstate__(state)
 
     def _logits(self, X: ArrayLike) -> FloatArray:
         check_is_fitted(self)

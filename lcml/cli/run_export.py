@@ -9,21 +9,17 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from lcml.errors import MissingDependencyError
 from lcml.explain.names import known_names
 from lcml.formats import load_model
 from lcml.model.model import LogisticCircuit
+from lcml.runs.pyfunc import input_example
 from lcml.runs.records import MODEL_ARTIFACT
 from lcml.tracking import download_artifact, find_run, log_onnx, store_uri
-from lcml.tracking.registry import EXPLANATION_FILE, MODEL_FILE, REPORT_FILE
+from lcml.tracking.registry import EXPLANATION_FILE, LOADER_FILE, MODEL_FILE, REPORT_FILE
 
 if TYPE_CHECKING:
     from lcml_export import ExportReport
-
-_LARGEST_BYTE = 255
 
 
 @dataclass(frozen=True)
@@ -86,8 +82,11 @@ def export_run(run: str, tracking_uri: str | None, **options: Any) -> Exported:
 
 def log_exported(exported: Exported, run_id: str, uri: str) -> Exported:
     """Log an export that was made to a file to a run, with its sidecars."""
+    from lcml_export import pyfunc
+
     report, path = exported.report, exported.report.path
     files = {MODEL_FILE: path.read_bytes(), REPORT_FILE: json.dumps(_as_logged(report).as_json(), indent=2).encode()}
+    files[LOADER_FILE] = Path(pyfunc.__file__).read_bytes()
     sidecar = path.with_name(f"{path.stem}.explain.json")
     if sidecar.exists():
         files[EXPLANATION_FILE] = sidecar.read_bytes()
@@ -101,11 +100,3 @@ def log_exported(exported: Exported, run_id: str, uri: str) -> Exported:
 def _as_logged(report: "ExportReport") -> "ExportReport":
     """The report with the path that the model has among the files logged, not the one it was exported to."""
     return dataclasses.replace(report, path=Path(MODEL_FILE))
-
-
-def input_example(model: LogisticCircuit, input_dtype: str) -> NDArray[Any]:
-    """Raw examples that tell nothing of the data but their range: all lowest, then all highest."""
-    rows: NDArray[Any] = model.encoder.inputs_at(np.array([[0.0], [1.0]]).repeat(model.encoder.n_features, axis=1))
-    if input_dtype == "uint8":
-        rows = np.clip(np.rint(rows), 0, _LARGEST_BYTE)
-    return rows.astype(input_dtype)

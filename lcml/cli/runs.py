@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _LIMIT = 20
 _ID_LENGTH = 8
-_SMALLER_IS_BETTER = ("loss", "seconds", "n_")
+_SMALLER_IS_BETTER = ("loss", "objective", "seconds", "n_")
 
 
 def runs(

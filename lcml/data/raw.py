@@ -72,6 +72,11 @@ def default_names(n_features: int, image_shape: tuple[int, int] | None = None) -
     return tuple(f"pixel_{i}_{j}" for i in range(image_shape[0]) for j in range(image_shape[1]))
 
 
+def is_pixel(name: str) -> bool:
+    """Whether `default_names` made the name, which is the first one of its set, for an image."""
+    return name == "pixel_0_0"
+
+
 def rows_of_pixels(images: NDArray[Any], source: str) -> tuple[NDArray[Any], tuple[int, int] | None]:
     """Images (n, height, width) as a matrix (n, height * width) and their shape; a matrix stays as it is."""
     if images.ndim == 3:

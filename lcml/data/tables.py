@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from lcml.data.delimited import is_number, is_text_table, open_text_table, read_text_table
 from lcml.data.parquet import is_parquet, open_parquet
-from lcml.data.raw import RawSet, default_names, listed
+from lcml.data.raw import RawSet, default_names, is_pixel, listed
 from lcml.data.stored import gather
 from lcml.errors import DataError, FormatError, MissingDependencyError, OutputError
 from lcml.inputs.rows import CHUNK_BYTES
@@ -142,7 +142,7 @@ def _feature_columns(path: Path, present: list[str], feature_names: Sequence[str
     missing = [name for name in feature_names if name not in set(present)]
     if not missing:
         return list(feature_names)
-    made_up = feature_names[0] in ("pixel_0_0", *default_names(1))
+    made_up = is_pixel(feature_names[0]) or feature_names[0] in default_names(1)
     if made_up and len(present) == len(feature_names):
         return present
     raise DataError(

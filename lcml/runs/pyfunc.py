@@ -5,28 +5,41 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lcml.errors import DataError
+from lcml.data.raw import is_pixel
+from lcml.errors import DataError, SettingsError
 from lcml.explain.names import known_names
 from lcml.formats import load_model
 from lcml.model.head import predicted_codes
 from lcml.model.model import LogisticCircuit
 
+INPUT = "features"
+"""The name of the input of a model that takes an array."""
+
+OUTPUTS = ("label", "probabilities")
+_LARGEST_BYTE = 255
+
 
 class PyfuncModel:
-    """Answers `label` (n_examples,) and `probabilities` (n_examples, n_classes) for raw features."""
+    """Answers `label` (n_examples,) and `probabilities` (n_examples, n_classes) for raw features, or the one of them
+    that `output` names. Raises SettingsError for another output."""
 
-    def __init__(self, model: LogisticCircuit) -> None:
-        self.model = model
+    def __init__(self, model: LogisticCircuit, output: str | None = None) -> None:
+        if output not in (None, *OUTPUTS):
+            raise SettingsError(f"output {output!r}: expected one of {', '.join(OUTPUTS)}")
+        self.model, self.output = model, output
 
-    def predict(self, model_input: Any, params: object = None) -> dict[str, NDArray[Any]]:
-        """model_input: an array (n_examples, n_features), or a frame, whose columns are found by their names.
+    def predict(self, model_input: Any, params: object = None) -> dict[str, NDArray[Any]] | NDArray[Any]:
+        """model_input: an array (n_examples, n_features), that array by the name INPUT, or a frame, whose columns are
+        found by their names.
 
         Raises DataError for a frame that lacks a column, and what `LogisticCircuit.logits` raises.
         """
-        x = np.asarray(self._in_order(model_input), dtype=np.float64)
+        given = model_input[INPUT] if isinstance(model_input, dict) else self._in_order(model_input)
+        x = np.asarray(given, dtype=np.float64)
         logits = self.model.logits(x.reshape(len(x), -1))
         labels = np.asarray(self.model.classes)[predicted_codes(logits)]
-        return {"label": labels, "probabilities": self.model.head.probabilities(logits)}
+        outputs = dict(zip(OUTPUTS, (labels, self.model.head.probabilities(logits)), strict=True))
+        return outputs if self.output is None else outputs[self.output]
 
     def _in_order(self, model_input: Any) -> Any:
         columns, names = list(getattr(model_input, "columns", [])), known_names(self.model)
@@ -38,5 +51,29 @@ class PyfuncModel:
         return model_input[list(names)]
 
 
-def _load_pyfunc(path: str) -> PyfuncModel:
-    return PyfuncModel(load_model(path))
+def input_example(model: LogisticCircuit, input_dtype: str = "float64") -> Any:
+    """Raw examples that tell nothing of the data but their range: all lowest, then all highest, as `input_dtype` holds
+    them.
+
+    A frame of numbers by the names of the columns; for images, and where no names are known, the array INPUT, so that
+    MLflow refuses frames: it hands an array on without the names of its columns.
+    """
+    rows: NDArray[Any] = model.encoder.inputs_at(np.array([[0.0], [1.0]]).repeat(model.encoder.n_features, axis=1))
+    if input_dtype == "uint8":
+        rows = np.clip(np.rint(rows), 0, _LARGEST_BYTE)
+    rows = rows.astype(input_dtype)
+    names = known_names(model)
+    if names is None or is_pixel(names[0]):
+        return {INPUT: rows if input_dtype == "uint8" else rows.astype(np.float64)}
+    from pandas import DataFrame
+
+    return DataFrame(rows.astype(np.float64), columns=list(names))
+
+
+def load_example(path: str) -> Any:
+    """The `input_example` of a model file."""
+    return input_example(load_model(path))
+
+
+def _load_pyfunc(path: str, model_config: dict[str, Any] | None = None) -> PyfuncModel:
+    return PyfuncModel(load_model(path), (model_config or {}).get("output"))

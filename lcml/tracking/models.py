@@ -4,14 +4,18 @@ import contextlib
 import hashlib
 import tempfile
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from lcml.tracking.records import FINAL, MAX_PARAM, MODEL, cut
-from lcml.tracking.store import Store
+from lcml.tracking.store import Store, quiet
 
 NATIVE_NAME = "lcml"
 """What the model of a run that is no export is called."""
+
+CONFIG = {"output": None}
+"""What `model_config` may say as MLflow loads a model: which of its outputs alone it answers."""
 
 _CONTENT_TAG = "lcml.sha256"
 
@@ -62,19 +66,27 @@ def log_native(store: Store, run_id: str, content: bytes, file: str, loader: str
 
     def write(directory: Path, logged: Any) -> None:
         import mlflow.pyfunc
+        from mlflow.models import infer_signature
 
         import lcml
 
+        module = import_module(loader)
         with tempfile.TemporaryDirectory(prefix="lcml-") as temporary:
             path = Path(temporary) / file
             path.write_bytes(content)
-            mlflow.pyfunc.save_model(
-                str(directory),
-                loader_module=loader,
-                data_path=str(path),
-                mlflow_model=described(run_id, logged),
-                pip_requirements=[f"lcml=={lcml.__version__}"],
-            )
+            example = module.load_example(str(path))
+            answer = module._load_pyfunc(str(path)).predict(example)
+            with quiet():
+                mlflow.pyfunc.save_model(
+                    str(directory),
+                    loader_module=loader,
+                    data_path=str(path),
+                    mlflow_model=described(run_id, logged),
+                    signature=infer_signature(example, answer),
+                    input_example=example,
+                    model_config=CONFIG,
+                    pip_requirements=[f"lcml=={lcml.__version__}"],
+                )
 
     return log_model(store, run_id, NATIVE_NAME, write, {}, {_CONTENT_TAG: digest})
 

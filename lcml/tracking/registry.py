@@ -13,17 +13,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from numpy.typing import NDArray
-
 from lcml.errors import TrackingError
 from lcml.tracking.address import shown, store_uri
-from lcml.tracking.models import described, log_model, ready_models
+from lcml.tracking.models import CONFIG, described, log_model, ready_models
 from lcml.tracking.runs import open_store
 from lcml.tracking.store import Store, quiet, translated
 
 MODEL_FILE = "model.onnx"
 EXPLANATION_FILE = "model.explain.json"
 REPORT_FILE = "model.report.json"
+LOADER_FILE = "code/lcml_onnx.py"
+"""How MLflow's pyfunc runs the model. The `onnx` flavour, which stays beside it, flattens the answer to a frame."""
 
 MODEL_NAME = "onnx"
 """What the models of a run that `log_onnx` logs are called."""
@@ -56,17 +56,16 @@ def is_reference(text: str) -> bool:
 def log_onnx(
     run_id: str,
     files: Mapping[str, bytes],
-    example: NDArray[Any],
+    example: Any,
     *,
     params: Mapping[str, object] | None = None,
     uri: str | None = None,
 ) -> str:
-    """Log an ONNX model to a run: MODEL_FILE and its sidecars, whole in one file and run on the CPU; the model's id.
+    """Log an ONNX model to a run: MODEL_FILE, LOADER_FILE and sidecars, whole in one file and run on the CPU; its id.
 
-    example (n_examples, n_features): raw features, of the type of the model's input. Kept with the model, and run
-    through MLflow first: the signature is that of one unnamed tensor (with names MLflow's server refuses tables).
-    params: what is said of the model. Raises TrackingError where that fails or the store does not answer,
-    MissingDependencyError.
+    example: raw features, a frame or an array by the name of the input. Kept with the model, and run through MLflow
+    first; the signature is that of its columns, which MLflow finds by name, or of the array. params: what is said of
+    the model. Raises TrackingError where that fails or the store does not answer, MissingDependencyError.
     """
     uri = store_uri(uri)
     store = open_store(uri)
@@ -149,27 +148,35 @@ def fetch_onnx(reference: str, directory: Path, uri: str | None = None) -> Path:
     return target
 
 
-def _write_model(directory: Path, files: Mapping[str, bytes], example: NDArray[Any], run_id: str, logged: Any) -> None:
+def _write_model(directory: Path, files: Mapping[str, bytes], example: Any, run_id: str, logged: Any) -> None:
     """The directory that MLflow calls a model. Not by log_model: that goes by global state of MLflow's."""
     with quiet():
         import mlflow.onnx
         import mlflow.pyfunc
         from mlflow.models import infer_signature
 
-    model = described(run_id, logged)
-    mlflow.onnx.save_model(
-        files[MODEL_FILE],
-        str(directory),
-        mlflow_model=model,
-        input_example=example,
-        pip_requirements=mlflow.onnx.get_default_pip_requirements(),
-        onnx_execution_providers=list(PROVIDERS),
-        save_as_external_data=False,
-    )
-    for name, content in files.items():
-        (directory / name).write_bytes(content)
-    predicted = mlflow.pyfunc.load_model(str(directory), suppress_warnings=True).predict(example)
-    model.signature = infer_signature(example, predicted)
+    model, loader = described(run_id, logged), Path(LOADER_FILE)
+    with quiet():
+        mlflow.onnx.save_model(
+            files[MODEL_FILE],
+            str(directory),
+            mlflow_model=model,
+            input_example=example,
+            pip_requirements=mlflow.onnx.get_default_pip_requirements(),
+            onnx_execution_providers=list(PROVIDERS),
+            save_as_external_data=False,
+        )
+        (directory / loader.parent).mkdir()
+        for name, content in files.items():
+            (directory / name).write_bytes(content)
+        model.flavors[mlflow.pyfunc.FLAVOR_NAME] |= {
+            mlflow.pyfunc.MAIN: loader.stem,
+            mlflow.pyfunc.CODE: str(loader.parent),
+            mlflow.pyfunc.MODEL_CONFIG: CONFIG,
+        }
+        model.save(str(directory / "MLmodel"))
+        predicted = mlflow.pyfunc.load_model(str(directory), suppress_warnings=True).predict(example)
+        model.signature = infer_signature(example, predicted)
     model.save(str(directory / "MLmodel"))
 
 

@@ -94,7 +94,7 @@ def close_stale_runs(
 
 def ui_hint(uri: str, experiment_id: str | None) -> str:
     """What to do to see an experiment's runs in MLflow's pages: an address, or the command that serves one."""
-    page = "" if experiment_id is None else f"#/experiments/{experiment_id}/runs{_LAYOUT}"
+    page = "" if experiment_id is None else f"#/experiments/{experiment_id}{_LAYOUT}"
     if uri.startswith(("http://", "https://")):
         return f"{shown(uri).rstrip('/')}/{page}"
     return f"mlflow ui --backend-store-uri {shown(uri)}"

@@ -96,7 +96,7 @@ def test_the_report_is_stored_and_readable(tmp_path: Path) -> None:
     assert stored["n_bytes"] == (tmp_path / "model.onnx").stat().st_size
     assert {(check["runtime"], check["inputs"]) for check in stored["checks"]} == {
         (runtime, kind)
-        for runtime in ("onnxruntime", "reference")
+        for runtime in ("onnxruntime", "reference")[: 1 + verification.has_reference()]
         for kind in ("random", "Boolean", "zero", "one", "real", "close")
     }
     assert {c.batch for c in report.checks if c.runtime == "onnxruntime"} == {0, 1, 2, 127, 128, 129, 1000}

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,10 @@ from lcml.errors import DataError, TrackingError
 from lcml.formats import save_model
 from lcml.inputs.encoders import BooleanEncoder, ScaleEncoder
 from lcml.model.model import LogisticCircuit
+from lcml.runs.pyfunc import PyfuncModel
 from lcml.tracking import MlflowTracker, fetch_onnx, log_onnx, register, replay
+from lcml_export import export_model
+from lcml_export.pyfunc import OnnxModel
 from tests.cli.test_export_commands import serve
 from tests.tracking.stores import DATA, Server, address, free_port, rows, until
 
@@ -38,7 +41,7 @@ def made(*arguments: object) -> Any:
     return json.loads(result.stdout)
 
 
-def small_model(encoder: Any, classes: Any, seed: int) -> LogisticCircuit:
+def small_model(encoder: Any, classes: Any, seed: int, names: Sequence[str] = NAMES) -> LogisticCircuit:
     generator, circuit = np.random.default_rng(seed), initial_circuit(balanced(4))
     return LogisticCircuit.flat(
         circuit=circuit,
@@ -47,7 +50,7 @@ def small_model(encoder: Any, classes: Any, seed: int) -> LogisticCircuit:
         element_weights=generator.normal(size=(3, circuit.n_elements)),
         literal_weights=generator.normal(size=(3, 8)),
         bias=np.zeros(3),
-        provenance={"data": {"feature_names": NAMES}},
+        provenance={"data": {"feature_names": list(names)}},
     )
 
 
@@ -115,14 +118,14 @@ def test_a_logged_model_is_whole(store: dict[str, Any]) -> None:
 
     directory = files_of(store)
     described = Model.load(str(directory)).to_dict()
-    assert json.loads(described["signature"]["inputs"]) == [
-        {"type": "tensor", "tensor-spec": {"dtype": "float32", "shape": [-1, 4]}}
-    ]
+    columns = json.loads(described["signature"]["inputs"])
+    assert [(column["name"], column["type"]) for column in columns] == [(name, "double") for name in NAMES]
     outputs = {part["name"]: part["tensor-spec"]["shape"] for part in json.loads(described["signature"]["outputs"])}
     assert (outputs["label"], outputs["probabilities"]) == ([-1], [-1, 3])
     assert described["flavors"]["onnx"]["providers"] == ["CPUExecutionProvider"]
     assert (described["run_id"], described["model_id"]) == (store["run_id"], store["model_id"])
-    assert json.loads((directory / "input_example.json").read_text()) == [[0, 0, 0, 0], [200, 50, 100, 120]]
+    example = json.loads((directory / "input_example.json").read_text())
+    assert example == {"columns": NAMES, "data": [[0, 0, 0, 0], [200, 50, 100, 120]]}
     assert json.loads((directory / "model.explain.json").read_text())["conditions"][0] == "height near 200"
     report = json.loads((directory / "model.report.json").read_text())
     assert (report["path"], report["n_bytes"]) == ("model.onnx", (directory / "model.onnx").stat().st_size)
@@ -139,38 +142,80 @@ def test_a_logged_model_is_whole(store: dict[str, Any]) -> None:
 
 
 @pytest.mark.usefixtures("mlflow_here")
-def test_mlflow_loads_it(model: LogisticCircuit, animals: Any) -> None:
+def test_mlflow_loads_the_onnx_model(model: LogisticCircuit, animals: Any) -> None:
     import mlflow.onnx
-    import mlflow.pyfunc
     import onnxruntime
-    import pandas
 
     proto = mlflow.onnx.load_model("models:/animals@champion")
     session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
     assert session.run(["label"], {"features": animals})[0].tolist() == model.predict(animals).tolist()
 
-    loaded = mlflow.pyfunc.load_model("models:/animals/1")
-    for table in (animals, pandas.DataFrame(animals, columns=NAMES)):
-        found = loaded.predict(table)
-        assert found["label"].tolist() == model.predict(animals).tolist()
-        np.testing.assert_allclose(found["probabilities"], model.predict_proba(animals), atol=1e-6)
-
 
 @pytest.mark.usefixtures("mlflow_here")
-def test_mlflow_loads_the_model_of_a_run_without_an_export(
-    store: dict[str, Any], model: LogisticCircuit, animals: Any
+@pytest.mark.parametrize("kind", ["exported", "native"])
+def test_mlflow_finds_the_columns_of_a_frame_by_name(
+    kind: str, store: dict[str, Any], model: LogisticCircuit, animals: Any
 ) -> None:
     import mlflow.pyfunc
     import pandas
+    from mlflow.exceptions import MlflowException
 
-    loaded = mlflow.pyfunc.load_model(f"models:/{native_model(store)}")
-    frame = pandas.DataFrame(animals, columns=NAMES)
-    for table in (animals, animals.astype(float), animals.astype(float).tolist(), frame, frame[NAMES[::-1]]):
+    uri = "models:/animals/1" if kind == "exported" else f"models:/{native_model(store)}"
+    loaded = mlflow.pyfunc.load_model(uri)
+    frame = pandas.DataFrame(animals.astype(float), columns=NAMES)
+    for table in (frame, frame.astype("float32"), frame[NAMES[::-1]], frame[NAMES[2:] + NAMES[:2]].assign(more=1.0)):
         found = loaded.predict(table)
         assert found["label"].tolist() == model.predict(animals).tolist()
         np.testing.assert_allclose(found["probabilities"], model.predict_proba(animals), atol=1e-6)
-    with pytest.raises(DataError, match="the table has no column 'weight'; expected the 4 columns of training"):
+    with pytest.raises(MlflowException, match=r"missing inputs \['weight'\]"):
         loaded.predict(frame.drop(columns="weight"))
+    with pytest.raises(MlflowException, match=r"missing inputs \['height', 'width', 'weight', 'age'\]"):
+        loaded.predict(animals)
+    labels = mlflow.pyfunc.load_model(uri, model_config={"output": "label"}).predict(frame)
+    assert labels.tolist() == model.predict(animals).tolist()
+    with pytest.raises(ValueError, match="output 'score': expected one of label, probabilities"):
+        mlflow.pyfunc.load_model(uri, model_config={"output": "score"})
+
+
+@pytest.mark.parametrize("kind", ["onnx", "lcml"])
+@pytest.mark.parametrize("input_dtype", ["float32", "uint8"])
+def test_mlflow_refuses_a_frame_where_columns_have_no_names(
+    kind: str, input_dtype: str, database: Path, tmp_path: Path, animals: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import mlflow.pyfunc
+    import pandas
+    from mlflow.exceptions import MlflowException
+
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", address(database))
+    names = ["pixel_0_0", "pixel_0_1", "pixel_1_0", "pixel_1_1"]
+    image = small_model(BooleanEncoder(np.full(4, 60.5)), (7, 8, 9), 1, names)
+    run_id = tracked(address(database), image, tmp_path)
+    if kind == "onnx":
+        made("export", "--run", run_id, "--input-dtype", input_dtype, "--tracking-uri", address(database))
+    query = "select model_id from logged_models where name = ?"
+    loaded = mlflow.pyfunc.load_model(f"models:/{rows(database, query, kind)[0][0]}")
+    pixels = np.rint(animals).astype("uint8" if (kind, input_dtype) == ("onnx", "uint8") else float)
+    for given in (pixels, {"features": pixels}):
+        assert loaded.predict(given)["label"].tolist() == image.predict(pixels).tolist()
+    with pytest.raises(MlflowException, match=r"missing inputs \['features'\]"):
+        loaded.predict(pandas.DataFrame(pixels, columns=names))
+
+
+def test_models_logged_without_a_signature_find_columns_by_name_too(model: LogisticCircuit, animals: Any) -> None:
+    import pandas
+
+    frame = pandas.DataFrame(animals, columns=NAMES)
+    for table in (animals, frame, frame[NAMES[::-1]]):
+        assert np.asarray(PyfuncModel(model, "label").predict(table)).tolist() == model.predict(animals).tolist()
+    with pytest.raises(DataError, match="the table has no column 'weight'; expected the 4 columns of training"):
+        PyfuncModel(model).predict(frame.drop(columns="weight"))
+
+
+def test_a_byte_is_a_whole_number(tmp_path: Path, model: LogisticCircuit) -> None:
+    export_model(model, tmp_path / "model.onnx", input_dtype="uint8")
+    loaded = OnnxModel(str(tmp_path / "model.onnx"), None)
+    with pytest.raises(ValueError, match="the model reads whole numbers from 0 to 255"):
+        loaded.predict(np.array([[0.0, 255.0, 256.0, 3.0]]))
 
 
 def test_a_model_sent_twice_is_logged_once(database: Path, tmp_path: Path, model: LogisticCircuit) -> None:
@@ -220,11 +265,12 @@ def mlflow_server(store: dict[str, Any], request: pytest.FixtureRequest) -> Iter
 
 def test_mlflow_serves_it(mlflow_server: str, model: LogisticCircuit, animals: Any) -> None:
     values = animals.tolist()
+    records = [dict(zip(NAMES, row, strict=True)) for row in values]
     for body in (
-        {"inputs": values},
-        {"instances": values},
-        {"dataframe_split": {"columns": NAMES, "data": values}},
-        {"dataframe_records": [dict(zip(NAMES, row, strict=True)) for row in values]},
+        {"inputs": dict(zip(NAMES, animals.T.tolist(), strict=True))},
+        {"instances": records},
+        {"dataframe_split": {"columns": NAMES[::-1], "data": animals[:, ::-1].tolist()}},
+        {"dataframe_records": records},
     ):
         request = urllib.request.Request(mlflow_server, json.dumps(body).encode(), {"Content-Type": "application/json"})
         with urllib.request.urlopen(request, timeout=30) as answer:
@@ -266,7 +312,7 @@ def test_the_last_export_becomes_the_next_version(database: Path, tmp_path: Path
     assert [path.name for path in target.parent.iterdir()] == ["model.onnx"]
     logged = database.parent / "models" / second["model_id"] / "artifacts"
     assert target.read_bytes() == (logged / "model.onnx").read_bytes()
-    assert json.loads((logged / "input_example.json").read_text()) == [[99] * 4, [101] * 4]
+    assert json.loads((logged / "input_example.json").read_text())["data"] == [[99] * 4, [101] * 4]
     assert fetch_onnx("models:/numbers/1", tmp_path / "old", uri).parent.name == "1"
     query = "select destination_id from inputs where source_id = ? and source_type = 'RUN_OUTPUT' order by rowid"
     assert rows(database, query, run_id)[1:] == [(first["model_id"],), (second["model_id"],)]  # behind the native one
@@ -321,7 +367,7 @@ def test_what_is_not_there_is_refused(store: dict[str, Any], tmp_path: Path) -> 
 def test_a_model_that_does_not_run_is_not_kept(database: Path, tmp_path: Path, model: LogisticCircuit) -> None:
     run_id = tracked(address(database), model, tmp_path)
     with pytest.raises(TrackingError, match="tracking store"):
-        log_onnx(run_id, {"model.onnx": b"broken"}, np.zeros((2, 4), np.float32), uri=address(database))
+        log_onnx(run_id, {"model.onnx": b"broken"}, {"features": np.zeros((2, 4))}, uri=address(database))
     assert rows(database, "select status from logged_models where name = 'onnx'") == [
         (3,)
     ]  # FAILED, in MLflow's numbers

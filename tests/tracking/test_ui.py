@@ -76,7 +76,9 @@ def test_two_runs_are_compared_in_the_pages(
     assert not {"Judges", "Prompts"} & set(lines)
 
     # The charts: one section for each kind of figure, accuracy before loss.
-    charts = shown(browser, f"{pages}&compareRunsMode=CHART", lambda lines: "final/valid_loss" in lines)
+    charts = shown(
+        browser, f"{pages.replace('?', '/runs?')}&compareRunsMode=CHART", lambda lines: "final/valid_loss" in lines
+    )
     browser.save_screenshot(str(tmp_path / "charts.png"))
     sections = ["circuit", "final", "model", "penalty", "per class f1", "per class precision", "per class recall"]
     sections += ["time", "train", "valid"]
