@@ -124,6 +124,9 @@ def test_the_same_seed_gives_the_same_model_and_pickles() -> None:
     expected = first.predict_proba(x)
     np.testing.assert_array_equal(second.predict_proba(x), expected)
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(first)).predict_proba(x), expected)
+    before = LogisticCircuitClassifier()
+    before.__setstate__(dict(vars(first)))  # what was pickled once, with a LogisticCircuit inside
+    np.testing.assert_array_equal(before.predict_proba(x), expected)
 
 
 def test_its_model_is_one_to_save(tmp_path: Any) -> None:

@@ -21,6 +21,7 @@ from lcml.circuits.vtree import Vtree
 from lcml.data import DataSplits, Examples, load_splits
 from lcml.data.stratify import balanced_weights
 from lcml.errors import DataError, OutputError, SettingsError
+from lcml.files import check_place
 from lcml.inputs.augmentation import Augmentation, augmented
 from lcml.inputs.channels import ChannelEncoder
 from lcml.inputs.columns import ColumnsEncoder
@@ -319,8 +320,7 @@ def mixed(examples: Examples, seed: int) -> Examples:
 
 def check_writable(path: Path) -> None:
     """OutputError where a file could not be put at `path`: tried out in the nearest directory that is there."""
-    if path.exists() and not path.is_file():
-        raise OutputError(f"cannot write {path}: expected a regular file or nothing there; choose another place")
+    check_place(path)
     directory = Path(os.path.realpath(path)).parent
     while not directory.exists() and directory != directory.parent:
         directory = directory.parent

@@ -16,7 +16,6 @@ from lcml.tracking import MlflowTracker
 from tests.tracking.stores import DATA, address, rows
 
 TRUSTED = ["lcml.estimator.LogisticCircuitClassifier"]
-KIND = "classifier"
 
 
 def small() -> LogisticCircuitClassifier:
@@ -115,7 +114,12 @@ def evaluate(uri: str, iris: Any, **options: Any) -> Any:
     """MLflow's evaluation on a frame; with its explainer where the package shap is there."""
     import mlflow
 
-    config = {"log_explainer": find_spec("shap") is not None, "explainer_nsamples": 3}
+    explained = find_spec("shap") is not None
+    config = {"log_model_explainability": explained, "explainability_nsamples": 3}
     data = iris[0].assign(target=iris[1])
     with mlflow.start_run():
-        return mlflow.models.evaluate(uri, data, targets="target", model_type=KIND, evaluator_config=config, **options)
+        evaluated = mlflow.models.evaluate(
+            uri, data, targets="target", model_type="classifier", evaluator_config=config, **options
+        )
+    assert ("shap_feature_importance_plot" in evaluated.artifacts) == explained
+    return evaluated
