@@ -19,7 +19,7 @@ from tests.attacks.formats import FORMATS
 N_MUTATIONS = 10_000 if FULL else 20
 MAX_ROWS = 1000
 INPUT = TensorSpec("features", "FP32", np.dtype("<f4"), (-1, 4))
-MODEL = Signature("iris", "1", INPUT, (TensorSpec("label", "INT64", np.dtype("<i8"), (-1,)),), tuple("abcd"))
+MODEL = Signature("iris", "1", (INPUT,), (TensorSpec("label", "INT64", np.dtype("<i8"), (-1,)),), tuple("abcd"))
 ROWS = [[1.5, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]]
 TENSOR = {"name": "features", "datatype": "FP32", "shape": [2, 4]}
 
