@@ -115,6 +115,9 @@ class Store:
         require_reachable(uri)
         self.uri = uri
         self.experiment: str | None = None  # the id of the last run's experiment
+        path = sqlite_path(uri)
+        if path is not None:  # MLflow keeps a database open by its address, in whatever directory the process is
+            uri = f"{uri.partition(':')[0]}:///{path.absolute()}"
         with alone(self.uri):
             self.client: Any = MlflowClient(tracking_uri=uri, registry_uri=uri)
 
