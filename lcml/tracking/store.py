@@ -68,10 +68,12 @@ def import_mlflow(uri: str) -> None:
     os.environ.update(_QUIET)
     for name, value in _UNLESS_SET.items():
         os.environ.setdefault(name, value)
-    for logger, level in _LOG_LEVELS.items():
-        logging.getLogger(logger).setLevel(level)
     try:
         with quiet():
+            import mlflow  # which sets levels itself
+
+            for logger, level in _LOG_LEVELS.items():
+                logging.getLogger(logger).setLevel(level)
             import mlflow.pyfunc
             import mlflow.tracking.client
 
