@@ -119,9 +119,7 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         """(n_features_in_,) shares of 1, by `lcml.explain.importance.feature_importances`."""
         check_is_fitted(self)
         if not hasattr(self, "_sample"):
-            raise AttributeError(
-                "feature_importances_: a loaded classifier has no training examples to measure them by"
-            )
+            raise AttributeError("a loaded classifier has no training examples to measure feature_importances_ by")
         return feature_importances(self.model_, self._sample, get_backend(self.backend))
 
     def decision_function(self, X: ArrayLike) -> FloatArray:
@@ -160,8 +158,9 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         """
         model = load_model(path)
         values, data = (model.provenance.get(name) for name in ("settings", "data"))
-        settings = values.items() if isinstance(values, dict) else ()
-        found = cls(**{name: value for name, value in settings if name in cls().get_params() and name != "vtree"})
+        of_file = values if isinstance(values, dict) else {}
+        kept = {name: of_file[name] for name in cls().get_params() if name in of_file and name != "image_shape"}
+        found = cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in kept.items()})
         given = data.get("feature_names") if isinstance(data, dict) else None  # with those that the encoder leaves out
         names = given if isinstance(given, list) else known_names(model)
         found.model_, found.classes_, found.history_ = model, np.array(model.classes), []

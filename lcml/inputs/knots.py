@@ -18,6 +18,9 @@ from lcml.inputs.table import RawColumn, Table
 N_INTERVALS = 8
 """Intervals between the knots of a number of many values."""
 
+WIDE, WIDE_INTERVALS = 4096, 1
+"""Intervals of a number in a table of more columns than this."""
+
 RARE, RARE_SHARE = 5, 0.05
 """A category of fewer training examples than this, and of less than this share of them, shares its variable with the
 other rare ones."""
@@ -46,11 +49,12 @@ def fit_columns(
     if unknown := [name for name in asked if name not in table.names]:
         raise SettingsError(f"column {unknown[0]!r} is not there; the columns are {', '.join(table.names[:12])}")
     values, counts = _sample(table.values, np.ones(len(table)) if weights is None else weights)
+    n_intervals = N_INTERVALS if len(table.columns) <= WIDE else WIDE_INTERVALS
     columns, notes = [], []
     for j, raw in enumerate(table.columns):
         if (asked_kind := asked.get(raw.name)) == "ignore":
             continue
-        column, note = _fit(raw, values[:, j].astype(np.float64), counts, asked_kind)
+        column, note = _fit(raw, values[:, j].astype(np.float64), counts, asked_kind, n_intervals)
         if note:
             notes.append(f"column {raw.name!r} {note}")
         if column is not None:
@@ -69,7 +73,9 @@ def _sample(values: Matrix, counts: FloatArray) -> tuple[NDArray[Any], FloatArra
     return values[rows], counts[rows]
 
 
-def _fit(raw: RawColumn, values: FloatArray, counts: FloatArray, asked: str | None) -> tuple[Column | None, str]:
+def _fit(
+    raw: RawColumn, values: FloatArray, counts: FloatArray, asked: str | None, n_intervals: int
+) -> tuple[Column | None, str]:
     """The column, None where it is left out, and what should be said of it."""
     looks = {"text": "ordinal" if raw.ordered else "category"}.get(raw.kind, raw.kind)
     kind, _, order = (asked or looks).partition(":")
@@ -87,11 +93,13 @@ def _fit(raw: RawColumn, values: FloatArray, counts: FloatArray, asked: str | No
     if kind == "ordinal":
         bare = replace(bare, categories=_ranked(raw, values, order))
     codes = bare.codes(raw, values)
-    gaps = bool(np.isnan(codes).any())
-    n_values = len(np.unique(codes[~np.isnan(codes)]))
-    if n_values + gaps < 2:
-        return None, f"{'has one value' if n_values else 'is empty'}; it is left out"
-    knots = np.arange(len(bare.categories), dtype=np.float64) if kind == "ordinal" else _knots(codes, counts)
+    missing = np.isnan(codes)
+    gaps = bool(missing.any())
+    knots = _knots(codes, counts, n_intervals if kind != "ordinal" else len(bare.categories))
+    if len(knots) + gaps < 2 or missing.all():
+        return None, f"{'is empty' if missing.all() else 'has one value'}; it is left out"
+    if kind == "ordinal":
+        knots = np.arange(len(bare.categories), dtype=np.float64)
     found = replace(bare, knots=knots, gaps=gaps)
     try:
         found.check()
@@ -155,13 +163,13 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _knots(values: FloatArray, counts: FloatArray) -> FloatArray:
+def _knots(values: FloatArray, counts: FloatArray, n_intervals: int) -> FloatArray:
     """All values where they are few, else `even_cuts` of them."""
     known = np.isfinite(values)
     if not known.any():
         return np.zeros(1)
     distinct, place = np.unique(values[known], return_inverse=True)
-    return even_cuts(distinct, np.bincount(place, counts[known]).astype(np.float64), N_INTERVALS)
+    return even_cuts(distinct, np.bincount(place, counts[known]).astype(np.float64), n_intervals)
 
 
 def even_cuts(values: FloatArray, counts: FloatArray, n_intervals: int) -> FloatArray:
