@@ -159,8 +159,10 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         model = load_model(path)
         values, data = (model.provenance.get(name) for name in ("settings", "data"))
         of_file = values if isinstance(values, dict) else {}
-        kept = {name: of_file[name] for name in cls().get_params() if name in of_file and name != "image_shape"}
-        found = cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in kept.items()})
+        kept: dict[str, Any] = {}
+        for name in of_file.keys() & cls().get_params().keys() - {"image_shape"}:
+            kept[name] = tuple(of_file[name]) if isinstance(of_file[name], list) else of_file[name]
+        found = cls(**kept)
         given = data.get("feature_names") if isinstance(data, dict) else None  # with those that the encoder leaves out
         names = given if isinstance(given, list) else known_names(model)
         found.model_, found.classes_, found.history_ = model, np.array(model.classes), []

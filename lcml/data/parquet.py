@@ -13,6 +13,10 @@ SUFFIX = ".parquet"
 BUFFER_BYTES = 1 << 14
 """What is read of a column of a file at a time."""
 
+MANY_ROWS, ROWS_PER_BYTE = 1 << 22, 32
+"""Of more rows than both that number and so many for each byte of its files nothing can be learned: a label alone says
+more than a quarter of a bit."""
+
 _PANDAS_INDEX = "__index_level_"
 
 
@@ -50,7 +54,10 @@ def is_parquet(path: Path) -> bool:
 
 
 def open_parquet(path: Path) -> ParquetTable:
-    """The schema and size of a Parquet file or directory. Raises DataError where parts disagree, pyarrow's errors."""
+    """The schema and size of a Parquet file or directory.
+
+    Raises DataError where parts disagree or there are more rows than such files can say something of, pyarrow's errors.
+    """
     parts = _parts(path) or (path,)
     schemas, n_rows, gaps = [], 0, set[str]()
     for part in parts:
@@ -64,6 +71,8 @@ def open_parquet(path: Path) -> ParquetTable:
                 f"{part}: expected the columns of {parts[0].name}, found a difference in {listed(differ)}; give parts "
                 "of one table"
             )
+    if n_rows > max(MANY_ROWS, ROWS_PER_BYTE * sum(part.stat().st_size for part in parts)):
+        raise DataError(f"{path} has {n_rows} rows in so few bytes that nearly all are alike; leave most out")
     return ParquetTable(path, parts, schemas[0], n_rows, _index(schemas[0].metadata), frozenset(gaps))
 
 

@@ -105,7 +105,7 @@ def _checkpoint(content: Mapping[str, Any], arrays: Arrays) -> Checkpoint:
     log = tuple(tuple(choices[first:stop]) for first, stop in pairwise(start))
     config = TrainConfig().with_options(content["config"])
     typed(config.learn)
-    if not content["views"]:
+    if log and not content["views"]:
         raise TypeError("views: found none")
     vtrees = (
         Vtree(*(_array(arrays, f"{number}/vtree/{name}", np.int32, 1) for name in _VTREE_ARRAYS))

@@ -20,7 +20,7 @@ from lcml.circuits.views import View
 from lcml.circuits.vtree import Vtree
 from lcml.data import DataSplits, Examples, load_splits
 from lcml.data.stratify import balanced_weights
-from lcml.errors import DataError, OutputError, SettingsError
+from lcml.errors import DataError, FormatError, OutputError, SettingsError
 from lcml.files import check_place
 from lcml.inputs.augmentation import Augmentation, augmented
 from lcml.inputs.channels import ChannelEncoder
@@ -127,6 +127,8 @@ def prepare(config: TrainConfig, resumed: Checkpoint | None = None, checkpoint_p
         whole = partial(choose_vtree, config.vtree, seen, train, config.vtree_offset, config.learn.seed, encoder.blocks)
         places = choose_places(config.views, encoder, shape, whole)
         checkpoint = Checkpoint(config, splits.fingerprint, places, config.run_name or checkpoint_path.stem)
+    elif not (resumed.places or with_trees):
+        raise FormatError("holds no valid checkpoint (views: found none); start a new run", checkpoint_path)
     elif resumed.fingerprint == splits.fingerprint:
         checkpoint = resumed
     else:

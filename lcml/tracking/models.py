@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import inspect
 import tempfile
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -77,7 +78,7 @@ def log_native(store: Store, run_id: str, content: bytes, file: str, loader: str
             example = module.load_example(str(path))
             answer = module._load_pyfunc(str(path)).predict(example)
             with quiet():
-                mlflow.pyfunc.save_model(
+                untraced(mlflow.pyfunc.save_model)(
                     str(directory),
                     loader_module=loader,
                     data_path=str(path),
@@ -89,6 +90,12 @@ def log_native(store: Store, run_id: str, content: bytes, file: str, loader: str
                 )
 
     return log_model(store, run_id, NATIVE_NAME, write, {}, {_CONTENT_TAG: digest})
+
+
+def untraced(function: Callable[..., Any]) -> Any:
+    """A function of MLflow's below the decorator that switches tracing off, for which MLflow before 3.15 opens, and so
+    makes, the database of the directory it is in."""
+    return inspect.unwrap(function)
 
 
 def described(run_id: str, logged: Any) -> Any:

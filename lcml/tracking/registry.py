@@ -15,7 +15,7 @@ from typing import Any
 
 from lcml.errors import TrackingError
 from lcml.tracking.address import shown, store_uri
-from lcml.tracking.models import CONFIG, described, log_model, ready_models
+from lcml.tracking.models import CONFIG, described, log_model, ready_models, untraced
 from lcml.tracking.runs import open_store
 from lcml.tracking.store import Store, quiet, translated
 
@@ -175,7 +175,7 @@ def _write_model(directory: Path, files: Mapping[str, bytes], example: Any, run_
             mlflow.pyfunc.MODEL_CONFIG: CONFIG,
         }
         model.save(str(directory / "MLmodel"))
-        predicted = mlflow.pyfunc.load_model(str(directory), suppress_warnings=True).predict(example)
+        predicted = untraced(mlflow.pyfunc.load_model)(str(directory), suppress_warnings=True).predict(example)
         model.signature = infer_signature(example, predicted)
     model.save(str(directory / "MLmodel"))
 

@@ -68,10 +68,12 @@ def import_mlflow(uri: str) -> None:
     os.environ.update(_QUIET)
     for name, value in _UNLESS_SET.items():
         os.environ.setdefault(name, value)
-    for logger, level in _LOG_LEVELS.items():
-        logging.getLogger(logger).setLevel(level)
     try:
         with quiet():
+            import mlflow  # which sets levels itself
+
+            for logger, level in _LOG_LEVELS.items():
+                logging.getLogger(logger).setLevel(level)
             import mlflow.pyfunc
             import mlflow.tracking.client
 
@@ -115,6 +117,9 @@ class Store:
         require_reachable(uri)
         self.uri = uri
         self.experiment: str | None = None  # the id of the last run's experiment
+        path = sqlite_path(uri)
+        if path is not None:  # MLflow keeps a database open by its address, in whatever directory the process is
+            uri = f"{uri.partition(':')[0]}:///{path.absolute()}"
         with alone(self.uri):
             self.client: Any = MlflowClient(tracking_uri=uri, registry_uri=uri)
 

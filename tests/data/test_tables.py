@@ -198,6 +198,17 @@ def test_gzip_data_that_unpack_to_gigabytes_are_refused(
     assert len(load_examples(path, classes=(0, 1))) == 100_000
 
 
+def test_rows_without_content_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, rows = tmp_path / "alike.parquet", 100_000
+    parquet.write_table(pa.table({"a": np.zeros(rows), "label": np.ones(rows, int)}), path, compression="zstd")
+    assert path.stat().st_size < rows / 32
+    monkeypatch.setattr("lcml.data.parquet.MANY_ROWS", rows - 1)
+    with pytest.raises(DataError, match=r"alike\.parquet has 100000 rows in so few bytes that nearly all"):
+        load_splits(path)
+    monkeypatch.setattr("lcml.data.parquet.MANY_ROWS", rows)
+    assert len(load_examples(path, classes=(0, 1))) == rows
+
+
 def test_columns_named_by_numbers(tmp_path: Path) -> None:
     path = write(tmp_path, "0,1,2\n" + "".join(f"{i},{-i},{i % 2}\n" for i in range(10)))
     assert load_splits(path, target="2").feature_names == ("0", "1")

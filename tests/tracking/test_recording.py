@@ -1,6 +1,7 @@
 import json
 import math
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -211,3 +212,14 @@ def test_an_artifact_name_stays_inside(name: str) -> None:
 def test_passwords_are_not_shown() -> None:
     assert shown("postgresql+psycopg2://me:secret@db:5432/runs") == "postgresql+psycopg2://db:5432/runs"
     assert shown("sqlite:///mlruns/mlflow.db") == "sqlite:///mlruns/mlflow.db"
+
+
+def test_a_relative_address_is_that_of_the_directory_at_hand(
+    tmp_path: Path, empty_database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        shutil.copy(empty_database, tmp_path / name / "mlflow.db")
+        monkeypatch.chdir(tmp_path / name)
+        record(MlflowTracker("sqlite:///mlflow.db"), name)
+        assert rows(tmp_path / name / "mlflow.db", "select name from runs where name != 'first'") == [(name,)]
