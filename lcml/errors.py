@@ -21,7 +21,9 @@ _LONGEST_MESSAGE, _LONGEST_WORD = 2000, 300
 
 
 def shortened(message: str) -> str:
-    """A message in which nothing is quoted at length: long words, and the whole, keep their beginning and end."""
+    """A message as one line that quotes nothing at length: what cannot be printed is escaped, and long words, like the
+    whole, keep their beginning and end."""
+    message = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in message)
     message = re.sub(rf"\S{{{_LONGEST_WORD},}}", lambda word: _without_middle(word[0], _LONGEST_WORD), message)
     return _without_middle(message, _LONGEST_MESSAGE)
 

@@ -1,6 +1,7 @@
-"""Files are written whole or not at all."""
+"""Files are written whole or not at all, and only regular ones are read."""
 
 import contextlib
+import errno
 import os
 import secrets
 import sys
@@ -42,6 +43,28 @@ else:
         return True
 
 
+def open_regular(path: str | Path) -> BinaryIO:
+    """The file, to be read. OSError also for a pipe, which would wait for a writer, and a device, which may not end."""
+    if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
+        raise OSError(errno.EINVAL, "it is no regular file; copy what it gives into one", str(path))
+    return open(path, "rb")
+
+
+def check_place(path: str | Path) -> Path:
+    """The path, OutputError where what is there is no regular file."""
+    path = Path(path)
+    if str(path) == "-":
+        raise OutputError("cannot write -: expected the name of a file; give one (./- for a file of that name)")
+    if path.exists() and not path.is_file():
+        raise OutputError(f"cannot write {path}: expected a regular file or nothing there; choose another place")
+    return path
+
+
+def escaped(name: str) -> str:
+    """A name as UTF-8 text: bytes of a file's name that are none are escaped."""
+    return name.encode("utf-8", "backslashreplace").decode()
+
+
 @contextlib.contextmanager
 def atomic_writer(path: str | Path) -> Iterator[BinaryIO]:
     """A binary file that takes the place of `path` when the block ends well, and leaves no trace when it does not.
@@ -50,11 +73,7 @@ def atomic_writer(path: str | Path) -> Iterator[BinaryIO]:
     OutputError where `path` is a device, pipe or directory, its directory cannot be created or written, or the disk is
     full.
     """
-    path = Path(path)
-    if str(path) == "-":
-        raise OutputError("cannot write -: expected the name of a file; give one (./- for a file of that name)")
-    if path.exists() and not path.is_file():
-        raise OutputError(f"cannot write {path}: expected a regular file or nothing there; choose another place")
+    path = check_place(path)
     place = Path(os.path.realpath(path))
     try:
         place.parent.mkdir(parents=True, exist_ok=True)

@@ -4,12 +4,12 @@ import difflib
 import os
 import tomllib
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import typer
 
 from lcml.errors import SettingsError
+from lcml.files import open_regular
 from lcml.learning.fields import AnyField, about, checked
 from lcml.runs.recipes import recipe_options
 
@@ -41,7 +41,8 @@ def is_typed(ctx: typer.Context, name: str) -> bool:
 
 def _read(path: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(Path(path).expanduser().read_text(encoding="utf-8-sig"))
+        with open_regular(os.path.expanduser(path)) as file:
+            return tomllib.loads(file.read().decode("utf-8-sig"))
     except OSError as error:
         raise SettingsError(f"cannot read the settings {path}: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:

@@ -6,10 +6,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from lcml.errors import SettingsError, TrackingError
+from lcml.errors import LcmlError, SettingsError, TrackingError
 from lcml.runs.checkpoint import Checkpoint, load_checkpoint
 from lcml.runs.records import CHECKPOINT_TAG
-from lcml.tracking import RunSummary, find_run
+from lcml.tracking import RunSummary, find_run, store_uri
+from lcml.tracking.sending import replay_leftovers, spool_directory
 
 _CHANGEABLE = (
     *("rounds", "max_elements", "max_parameters", "time_limit", "patience"),
@@ -39,6 +40,10 @@ def resume(name: str, options: Mapping[str, Any]) -> tuple[Checkpoint, Path]:
     elif run is not None or "tracking_uri" in changes:
         changes["no_tracking"] = False
     config = checkpoint.config.with_options(changes)
+    if not config.no_tracking:
+        with suppress(LcmlError):  # what the run did not send before it died belongs to the same run
+            uri = store_uri(config.tracking_uri)
+            list(replay_leftovers(spool_directory(uri), uri))
     run_id = checkpoint.run_id if run is None else run.run_id
     if run_id is None and not config.no_tracking and config.run_name is None:
         with suppress(TrackingError):  # a run that died before it knew its id; its name has a random part

@@ -6,6 +6,8 @@ import signal
 from types import FrameType, TracebackType
 from typing import Any, Self
 
+from lcml.cli.streams import has_room
+
 _STDERR = 2
 _NOTICE = "Stopping after the step at hand, then saving the best model so far (Ctrl-C again: stop at once)."
 
@@ -42,7 +44,8 @@ class StopSignals:
     def _receive(self, number: int, frame: FrameType | None) -> None:
         if self._received is None:
             self._received = number
-            with contextlib.suppress(OSError):  # nobody may read it
-                os.write(_STDERR, self._notice)  # print may be what was interrupted, and cannot be entered twice
+            if has_room(_STDERR):
+                with contextlib.suppress(OSError):  # nobody may read it
+                    os.write(_STDERR, self._notice)  # print may be what was interrupted, and cannot be entered twice
         elif number == signal.SIGINT:
             raise KeyboardInterrupt

@@ -6,7 +6,6 @@ import io
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -17,11 +16,17 @@ from lcml.errors import DataError, FormatError
 SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 MAX_HEADER_CHARS = 1 << 24
 """A longer line of column names is none (and is not read into memory)."""
+MAX_COLUMNS = 1 << 17
+"""pyarrow takes ten kilobytes for each."""
+MAX_RATIO, UNPACKED_BYTES = 100, 1 << 26
+"""A gzipped table that unpacks to more bytes than both this multiple of its size and that number is no table: those of
+measurements unpack to ten times their size."""
 
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
-_SAMPLE_LINES = 100
+_SAMPLE_CHARS = 1 << 16
 _BLOCK_BYTES = (1 << 20, 1 << 25, (1 << 31) - 1)
 """What pyarrow reads at a time: a row must fit into it, so that a longer block is tried where one does not."""
+_TOO_SHORT = "straddling", "cannot infer number of columns"
 
 _DECIMAL_COMMA = re.compile(r"\s*-?\d+,\d+\s*")
 _DECIMAL_POINT = re.compile(r"\s*-?\d+\.\d+\s*")
@@ -54,8 +59,10 @@ def open_text_table(path: Path, expected: tuple[str, ...]) -> TextTable:
     """The column names of a text table, how values are separated and decimals written.
 
     expected: names that are asked for; without one of them a first line of numbers is refused as no line of names.
-    Raises DataError for that, FormatError for a first line that is too long, csv.Error, UnicodeDecodeError.
+    Raises DataError for that, FormatError for a first line that is too long or names too many columns and for gzip data
+    that unpack to too much, csv.Error, UnicodeDecodeError.
     """
+    _check_ratio(path)
     with _text(path) as file:
         separator = _separator(path, next(_lines(file, path), ""))
         file.seek(0)
@@ -66,7 +73,10 @@ def open_text_table(path: Path, expected: tuple[str, ...]) -> TextTable:
                 f"{path} starts with numbers ({listed(names)}); put a line of column names before them, or name the "
                 "target among them with --target"
             )
-        values = [value for row in islice(rows, _SAMPLE_LINES) for value in row] if separator == ";" else []
+        if len(names) > MAX_COLUMNS:
+            raise FormatError(f"{len(names)} columns; expected at most {MAX_COLUMNS}: save the table as .npz", path)
+        sample = file.read(_SAMPLE_CHARS).splitlines() if separator == ";" else []
+        values = [value for row in csv.reader(sample, delimiter=separator) for value in row]
     by_comma = any(map(_DECIMAL_COMMA.fullmatch, values)) and not any(map(_DECIMAL_POINT.fullmatch, values))
     return TextTable(path, names, separator, "," if by_comma else ".")
 
@@ -74,7 +84,7 @@ def open_text_table(path: Path, expected: tuple[str, ...]) -> TextTable:
 def read_text_table(table: TextTable, columns: list[str], target: str | None) -> Any:
     """The columns as a pyarrow table, the target as text; texts in GAPS, and empty ones, are null.
 
-    Raises pyarrow's errors, OSError, and DataError where memory cannot hold what a gzipped file unpacks to.
+    Raises pyarrow's errors and OSError.
     """
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
@@ -94,13 +104,33 @@ def read_text_table(table: TextTable, columns: list[str], target: str | None) ->
             with _bytes(table.path) as file:
                 return arrow_csv.read_csv(file, arrow_csv.ReadOptions(block_size=block), parse, convert)
         except pa.ArrowInvalid as error:
-            if "straddling" not in str(error) or block == _BLOCK_BYTES[-1]:
+            fits = not any(part in str(error) for part in _TOO_SHORT)
+            if fits or block == _BLOCK_BYTES[-1]:
                 raise
     raise AssertionError
 
 
+def _check_ratio(path: Path) -> None:
+    """FormatError where gzip data unpack to more than a table can."""
+    if not _is_packed(path):
+        return
+    most = max(UNPACKED_BYTES, MAX_RATIO * path.stat().st_size)
+    with gzip.open(path) as file:
+        while file.read(_BLOCK_BYTES[0]):
+            if file.tell() > most:
+                raise FormatError(
+                    f"its gzip data unpack to more than {most >> 20} MB, over {MAX_RATIO} times their size, as no "
+                    "table of measurements does; unpack the file if it is one",
+                    path,
+                )
+
+
+def _is_packed(path: Path) -> bool:
+    return path.suffix.lower() == ".gz"
+
+
 def _bytes(path: Path) -> Any:
-    return gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb")
+    return gzip.open(path) if _is_packed(path) else path.open("rb")
 
 
 def _text(path: Path) -> TextIO:

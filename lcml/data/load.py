@@ -128,6 +128,8 @@ def _read(
         memory = min(memory, _DATA_SHARE * memory_budget)
     if str(source) in NAMED_SETS:
         return read_named(str(source), data_dir, memory)
+    if not str(source):
+        raise DataError(f"the name of the data set is empty; give one of {listed(NAMED_SETS)}, or a path")
     path = Path(data_dir or "", source)
     if (path / FEATURES).exists():
         return read_npy_directory(path, memory, require_labels)

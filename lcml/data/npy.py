@@ -4,8 +4,9 @@ features.npy   a matrix (n, d) or images (n, height, width), row by row
 labels.npy     (n,)
 """
 
-import errno
 import math
+import tokenize
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from lcml.data.raw import RawSet, check_size, default_names
 from lcml.data.stored import load_if_fits
 from lcml.errors import DataError, FormatError
+from lcml.files import open_regular
 from lcml.inputs.rows import Matrix, StoredMatrix
 
 FEATURES, LABELS = "features.npy", "labels.npy"
@@ -42,7 +44,7 @@ def read_header(file: Any, n_bytes: int) -> tuple[tuple[int, ...], bool, np.dtyp
         raise ValueError(f"its format version is {version}")
     try:
         shape, by_columns, dtype = HEADERS[version](file)
-    except (RecursionError, MemoryError, SyntaxError, TypeError) as error:
+    except (RecursionError, MemoryError, SyntaxError, TypeError, tokenize.TokenError) as error:
         raise ValueError(f"its header cannot be read ({type(error).__name__})") from error
     is_whole = dtype.hasobject or file.tell() + math.prod(shape) * dtype.itemsize == n_bytes
     if min(shape, default=0) < 0 or not dtype.itemsize or not is_whole:
@@ -74,9 +76,7 @@ def _labels(path: Path) -> NDArray[Any]:
 
 def _open(path: Path) -> BinaryIO:
     try:
-        if not path.is_file() and path.exists():
-            raise OSError(errno.EINVAL, "it is no regular file")
-        return path.open("rb")
+        return open_regular(path)
     except OSError as error:
         raise DataError(
             f"cannot read {path}: {error.strerror}; a directory of arrays has {FEATURES} (n, d) and {LABELS} (n,)"
@@ -84,9 +84,18 @@ def _open(path: Path) -> BinaryIO:
 
 
 @contextmanager
+def without_warnings() -> Iterator[None]:
+    """Read headers as Python 2 wrote them without being told so."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        yield
+
+
+@contextmanager
 def _damage_of(path: Path) -> Iterator[None]:
     """FormatError for what is wrong with the file."""
     try:
-        yield
+        with without_warnings():
+            yield
     except ValueError as error:
         raise FormatError(f"not a readable .npy file ({error}); write it again with numpy.save", path) from error

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lcml.data.idx import GZIP_MAX_RATIO as MAX_RATIO
-from lcml.data.npy import read_header
+from lcml.data.npy import read_header, without_warnings
 from lcml.data.raw import RawSet, check_size, default_names, listed, rows_of_pixels, unlabelled
 from lcml.errors import DataError, FormatError
 
@@ -27,7 +27,7 @@ def read_npz(path: Path, require_labels: bool = True) -> RawSet:
     """
     try:
         with zipfile.ZipFile(path) as archive:
-            present = {name.removesuffix(".npy") for name in archive.namelist()}
+            present = {name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")}
             needed = [names if require_labels else names[:1] for names in WHOLE]
             found: list[tuple[str, ...]] = [names for names in (*DIVIDED, *needed) if present.issuperset(names)]
             if len(found) != 1:
@@ -72,6 +72,7 @@ def _array(archive: zipfile.ZipFile, name: str, path: Path) -> NDArray[Any]:
 def _header_of(name: str, path: Path) -> Iterator[None]:
     """FormatError for what is wrong with an array."""
     try:
-        yield
+        with without_warnings():
+            yield
     except (ValueError, MemoryError) as error:
         raise FormatError(f"array {name}: {error}; save numbers or text of fixed width", path) from error

@@ -22,7 +22,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from lcml.errors import FormatError
-from lcml.files import atomic_writer
+from lcml.files import atomic_writer, open_regular
 
 Arrays: TypeAlias = Mapping[str, NDArray[Any]]
 
@@ -74,7 +74,7 @@ def read_container(path: str | Path, kind: str, version: int) -> tuple[dict[str,
     truncated or damaged. Takes memory in proportion to the file's size, whatever the file declares.
     """
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             start = file.read(_LOCAL_HEADER_SIZE + len(HEADER_NAME))  # the local header of a zip's first member
             if start[:4] != b"PK\x03\x04" or start[_LOCAL_HEADER_SIZE:] != HEADER_NAME.encode():
                 raise FormatError(f"is no {kind} file: it does not begin as lcml writes one", path)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from lcml.errors import FormatError
+from lcml.files import open_regular
 
 MAX_LINE_BYTES = 1 << 23
 """Longer lines are refused: an or gate of 38,000 elements with weights for ten classes fits."""
@@ -26,9 +27,7 @@ class TextFile:
     def lines(self) -> Iterator[bytes]:
         """The lines that are neither blank nor comments (their first letter is c). Raises FormatError."""
         try:
-            if not Path(self.path).is_file() and Path(self.path).exists():
-                self.fail("expected a regular file; copy what it gives into one")
-            with open(self.path, "rb") as file:
+            with open_regular(self.path) as file:
                 while line := file.readline(MAX_LINE_BYTES + 1):
                     self.line += 1
                     line = line.removeprefix(codecs.BOM_UTF8) if self.line == 1 else line

@@ -5,11 +5,11 @@ The command line, its TOML files, the estimator and docs/settings.md are all rea
 
 import math
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import Field, dataclass, field, fields
 from numbers import Integral, Real
-from typing import Any, Literal, TypeAlias, Union, get_args, get_origin
+from typing import Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin
 
 import numpy as np
 
@@ -19,6 +19,7 @@ MOST_WHOLE = 2**63 - 1
 """The largest whole number of any setting: what arrays and files hold."""
 
 AnyField: TypeAlias = Field[Any]
+_Record = TypeVar("_Record")
 _UNFIT = TypeError, ValueError, OverflowError
 _NAMES = {int: "a whole number", float: "a finite number", str: "text", bool: "true or false"}
 
@@ -100,6 +101,30 @@ def is_list(hint: Any) -> bool:
     return get_origin(hint) is Sequence or (get_origin(hint) is tuple and get_args(hint)[-1] is ...)
 
 
+def typed(record: _Record) -> _Record:
+    """The record, whose fields hold what they are declared to: plain values, records, and lists and mappings of such.
+
+    Raises TypeError where one does not. What is declared in other ways is not looked at.
+    """
+    for part in fields(record):  # type: ignore[arg-type]  # a dataclass
+        if not _is_of(getattr(record, part.name), part.type):
+            raise TypeError(f"{part.name}: found {shown(getattr(record, part.name)):.40}")
+    return record
+
+
+def _is_of(value: Any, hint: Any) -> bool:
+    origin, args = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return any(_is_of(value, one) for one in args)
+    if origin is Mapping:
+        return isinstance(value, dict) and all(_is_of(k, args[0]) and _is_of(v, args[1]) for k, v in value.items())
+    if origin is Sequence:
+        return isinstance(value, list | tuple) and all(_is_of(one, args[0]) for one in value)
+    if origin is not None or not isinstance(hint, type):
+        return True
+    return isinstance(value, (float, int) if hint is float else hint) and (hint is bool or not isinstance(value, bool))
+
+
 def _converted(value: Any, hint: Any, said: About) -> Any:
     """`checked`, with one of `_UNFIT` for what does not fit."""
     args = get_args(hint)
@@ -124,7 +149,7 @@ def _converted(value: Any, hint: Any, said: About) -> Any:
         return number if within and abs(number) <= (MOST_WHOLE if hint is int else math.inf) else _refuse()
     if hint is bool and isinstance(value, np.bool_):
         return bool(value)
-    return value if isinstance(value, hint) else _refuse()
+    return value if isinstance(value, hint) and (hint is not str or "\0" not in value) else _refuse()  # no path has a 0
 
 
 def _refuse() -> Any:

@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from types import UnionType
-from typing import Any, TypeVar, get_args
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -20,15 +19,13 @@ from lcml.circuits.views import View, view_from_dict
 from lcml.circuits.vtree import Vtree
 from lcml.errors import FormatError, LcmlError
 from lcml.formats.container import Arrays, read_container, write_container
+from lcml.learning.fields import typed
 from lcml.learning.parameters import Parameters
 from lcml.learning.selection import ChosenSplit
-from lcml.learning.settings import LearnSettings
 from lcml.learning.state import Best, FitState
 from lcml.model.metrics import Quality
 from lcml.runs.config import TrainConfig
 from lcml.runs.records import RoundRecord, SplitLog
-
-_Record = TypeVar("_Record", TrainConfig, LearnSettings, RoundRecord, Quality, Best, FitState, "Checkpoint")
 
 CHECKPOINT_KIND = "lcml checkpoint"
 CHECKPOINT_VERSION = 2
@@ -98,17 +95,6 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
         ) from error
 
 
-def _plain(record: _Record) -> _Record:
-    """The record, whose fields hold what they are declared to. Raises TypeError where one does not."""
-    for part in dataclasses.fields(record):
-        value = getattr(record, part.name)
-        kinds: tuple[Any, ...] = get_args(part.type) if isinstance(part.type, UnionType) else (part.type,)
-        allowed = {*kinds, int} if float in kinds else set(kinds)
-        if all(isinstance(kind, type) and not get_args(kind) for kind in kinds) and type(value) not in allowed:
-            raise TypeError(f"{part.name}: found {value!r:.40}")
-    return record
-
-
 def _checkpoint(content: Mapping[str, Any], arrays: Arrays) -> Checkpoint:
     columns = [_array(arrays, f"splits/{name}", kind, 1).tolist() for name, kind in _SPLIT_TYPES.items()]
     choices = [
@@ -118,25 +104,24 @@ def _checkpoint(content: Mapping[str, Any], arrays: Arrays) -> Checkpoint:
     start = _array(arrays, "splits/start", np.int32, 1).tolist()
     log = tuple(tuple(choices[first:stop]) for first, stop in pairwise(start))
     config = TrainConfig().with_options(content["config"])
-    _plain(config.learn)
+    typed(config.learn)
+    if not content["views"]:
+        raise TypeError("views: found none")
     vtrees = (
         Vtree(*(_array(arrays, f"{number}/vtree/{name}", np.int32, 1) for name in _VTREE_ARRAYS))
         for number in range(len(content["views"]))
     )
     checkpoint = Checkpoint(
-        config=_plain(config),
+        config=typed(config),
         fingerprint=content["fingerprint"],
         places=tuple(zip(map(view_from_dict, content["views"]), vtrees, strict=True)),
         run_name=content["run_name"],
         run_id=content["run_id"],
         state=None if content["state"] is None else _state(content["state"], arrays, log),
         log=log,
-        rounds=tuple(_plain(RoundRecord(**record)) for record in content["rounds"]),
+        rounds=tuple(typed(RoundRecord(**record)) for record in content["rounds"]),
     )
-    for record in checkpoint.rounds:
-        if not all(isinstance(phase, str) and type(spent) in (int, float) for phase, spent in record.seconds.items()):
-            raise TypeError(f"seconds: found {record.seconds!r:.40}")
-    return _plain(checkpoint)
+    return typed(checkpoint)
 
 
 def _array(arrays: Arrays, name: str, kind: DTypeLike, n_dimensions: int) -> NDArray[Any]:
@@ -159,6 +144,6 @@ def _state(content: Mapping[str, Any], arrays: Arrays, log: SplitLog) -> FitStat
         for name in ("last", "best")
     )
     figures = content["best"]
-    valid = _plain(Quality(**figures["valid"]))
+    valid = typed(Quality(**figures["valid"]))
     reached = Best(figures["round"], figures["l2"], best, figures["train_accuracy"], valid)
-    return _plain(FitState(history, last, _plain(reached), content["stale_rounds"], content["seconds"]))
+    return typed(FitState(history, last, typed(reached), content["stale_rounds"], content["seconds"]))

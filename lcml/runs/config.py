@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from lcml.backend import BackendName
 from lcml.errors import SettingsError
+from lcml.files import escaped
 from lcml.inputs.augmentation import Augmentation
 from lcml.inputs.channels import check_channels
 from lcml.inputs.encoders import EncoderKind
@@ -181,6 +182,7 @@ class TrainConfig:
     def as_toml(self) -> str:
         """The settings that have a value, as a file that `lcml train --config` reads."""
         values = {name: value for name, value in self.settings().items() if value not in (None, [])}
+        values |= {name: escaped(value) for name, value in values.items() if isinstance(value, str)}
         return "".join(f"{name} = {json.dumps(value, ensure_ascii=False)}\n" for name, value in values.items())
 
 

@@ -19,6 +19,7 @@ from lcml.circuits.views import View
 from lcml.circuits.vtree import Vtree
 from lcml.data import DataSplits, Examples, load_splits
 from lcml.errors import DataError, OutputError, SettingsError
+from lcml.files import check_place
 from lcml.inputs.augmentation import Augmentation, augmented
 from lcml.inputs.channels import ChannelEncoder
 from lcml.inputs.encoders import EncoderKind, fit_encoder
@@ -246,8 +247,7 @@ def mixed(examples: Examples, seed: int) -> Examples:
 
 def check_writable(path: Path) -> None:
     """OutputError where a file could not be put at `path`: tried out in the nearest directory that is there."""
-    if path.exists() and not path.is_file():
-        raise OutputError(f"cannot write {path}: expected a regular file or nothing there; choose another place")
+    check_place(path)
     directory = Path(os.path.realpath(path)).parent
     while not directory.exists() and directory != directory.parent:
         directory = directory.parent

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lcml.errors import OutputError, TrackingError
-from lcml.files import try_lock
+from lcml.files import open_regular, try_lock
 from lcml.tracking.address import check_uri, sqlite_path
 
 LOCK_SECONDS = 120.0
@@ -35,7 +35,7 @@ def is_present(path: Path) -> bool:
     """Whether `path` is a database; False where nothing is, TrackingError where something else is."""
     if not path.exists():
         return False
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         head = file.read(len(_MAGIC))
     if head and head != _MAGIC:
         raise TrackingError(f"{path} is not a sqlite database; give another --tracking-uri or move the file away")

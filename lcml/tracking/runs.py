@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lcml.errors import TrackingError
+from lcml.files import escaped
 from lcml.tracking.address import shown, sqlite_path, store_uri
 from lcml.tracking.database import is_present, require_whole
 from lcml.tracking.processes import is_silent, lives
@@ -33,7 +34,7 @@ def list_runs(
 
 def find_run(name: str, uri: str | None = None, experiment: str | None = None) -> RunSummary:
     """The one run whose id, beginning of the id, lcml key or name is `name`; TrackingError where none or several."""
-    uri = store_uri(uri)
+    uri, name = store_uri(uri), escaped(name)
     runs = list_runs(uri, experiment)
     for matches in (
         [run for run in runs if name in (run.run_id, run.tags.get(KEY_TAG))],

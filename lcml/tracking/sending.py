@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import cast
 
 from lcml.errors import FormatError, TrackingError
-from lcml.files import try_lock
+from lcml.files import open_regular, try_lock
 from lcml.tracking.address import require_reachable, shown, sqlite_path
 from lcml.tracking.database import prepare, require_whole
 from lcml.tracking.models import log_native
@@ -118,7 +118,7 @@ def replay_leftovers(directory: Path, uri: str, passed_over: set[Path] | None = 
 def replay_file(path: Path, uri: str | None = None) -> Replayed:
     """Send one spool; see `replay`."""
     try:
-        file = path.open("rb")
+        file = open_regular(path)
     except OSError as error:
         raise TrackingError(f"cannot read the spool {path}: {error.strerror}; give the path of a .jsonl") from error
     with file:

@@ -27,9 +27,11 @@ from typing import Any, get_args
 
 from lcml.errors import FormatError, OutputError, TrackingError
 from lcml.files import try_lock
+from lcml.learning.fields import typed
 from lcml.tracking.records import Artifact, DatasetRecord, Event, Finish, Metrics, RunStart, Status, check_artifact_name
 
 FORMAT = 2
+_OF_DAMAGE = ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError
 
 
 class SpoolWriter:
@@ -97,7 +99,7 @@ class Spool:
             try:
                 fields = json.loads(line)
                 event = _event(fields, path.with_suffix(""))
-            except (ValueError, KeyError, TypeError, AttributeError, TrackingError) as error:
+            except (*_OF_DAMAGE, TrackingError) as error:
                 raise FormatError(f"expected a line of an lcml spool; {error!r}", path, number) from error
             if isinstance(event, RunStart) != (number == 1):
                 raise FormatError("expected the line of type 'run' to be the first and only one", path, number)
@@ -133,14 +135,16 @@ def _event(fields: dict[str, Any], files: Path) -> Event:
         case "run":
             if fields["format"] != FORMAT:
                 raise ValueError(f"expected format {FORMAT}, found {fields['format']!r}: written by another lcml")
+            if not isinstance(fields["uri"], str):
+                raise TypeError(f"uri: found {fields['uri']!r}")
             rest = {key: value for key, value in fields.items() if key not in ("type", "format", "uri", "dataset")}
-            return RunStart(dataset=DatasetRecord(**fields["dataset"]), **rest)
+            return typed(RunStart(dataset=typed(DatasetRecord(**fields["dataset"])), **rest))
         case "metrics":
             values = {name: float(value) for name, value in fields["values"].items()}
             return Metrics(int(fields["time"]), int(fields["step"]), values)
         case "artifact":
             file = check_artifact_name(fields["file"])
-            return Artifact(check_artifact_name(fields["name"]), files / file, fields.get("loader"))
+            return typed(Artifact(check_artifact_name(fields["name"]), files / file, fields.get("loader")))
         case "finish" if fields["status"] in get_args(Status):
             return Finish(int(fields["time"]), fields["status"])
     raise ValueError(f"unknown type or status in {fields!r}")

@@ -1,5 +1,6 @@
 """Record a training run without ever stopping or slowing it: a journal on disk, and a worker that sends from it."""
 
+import dataclasses
 import logging
 import threading
 import time
@@ -9,6 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol
 
+from lcml.files import escaped
 from lcml.tracking.address import experiment_name, shown, sqlite_path, store_uri
 from lcml.tracking.database import prepare, require_whole
 from lcml.tracking.processes import HEARTBEAT_SECONDS, process_tags
@@ -164,12 +166,12 @@ class MlflowTracker:
         require_whole(self._store_uri)
         start = RunStart(
             key=self.key,
-            name=run_name,
+            name=escaped(run_name),
             experiment=self._experiment,
             artifact_location=self._artifact_location,
-            params={name: str(value) for name, value in params.items()},
-            tags=process_tags() | dict(tags),
-            dataset=dataset,
+            params={name: escaped(str(value)) for name, value in params.items()},
+            tags={name: escaped(value) for name, value in (process_tags() | dict(tags)).items()},
+            dataset=dataclasses.replace(dataset, name=escaped(dataset.name), source=escaped(dataset.source)),
             time=_now(),
             run_id=run_id,
         )

@@ -101,7 +101,8 @@ def _load(path: Path, name: str, version: str, intra_op_threads: int) -> OnnxMod
     content = path.read_bytes()
     options = _session_options(intra_op_threads)
     try:
-        session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+        # without what it falls back to: it would print that it tries again
+        session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"], enable_fallback=0)
     except Exception as error:  # onnxruntime has no common base
         raise ModelError(f"{path} is not a model that onnxruntime can load: {_first_line(error)}") from error
     inputs = session.get_inputs()

@@ -1,6 +1,8 @@
 """Commands whose output cannot be shown, or is read by nobody."""
 
+import contextlib
 import os
+import signal
 import subprocess
 import sys
 from dataclasses import replace
@@ -10,7 +12,9 @@ import pytest
 from sklearn.datasets import load_iris
 
 from lcml import LogisticCircuitClassifier, load_model, save_model
+from lcml.cli.streams import Lenient
 from tests.cli.commands import output
+from tests.tracking.stores import until
 
 CLASSES = ("fleur-de-lis ⚜", "Öster", "日本")
 
@@ -51,6 +55,40 @@ def test_a_stderr_that_nobody_reads_ends_no_training(tmp_path: Path) -> None:
     os.close(writer)
     assert run.returncode == 0
     assert load_model(tmp_path / "iris.lcml").classes == ("setosa", "versicolor", "virginica")
+
+
+def test_a_stderr_that_is_full_stops_no_training(tmp_path: Path) -> None:
+    """Nobody reads a pipe that is full already: neither progress nor the notice of a signal waits for it."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(writer, b"x" * 4096)
+    os.set_blocking(writer, True)
+    arguments = ["train", "iris", "--rounds", "9999", "--patience", "9999", "--growth", "0.01", "--no-tracking"]
+    with subprocess.Popen([sys.executable, "-m", "lcml", *arguments], cwd=tmp_path, stderr=writer) as process:
+        until(lambda: list(tmp_path.glob("checkpoints/*.checkpoint")) or None, "a checkpoint")
+        process.send_signal(signal.SIGTERM)
+    os.close(reader)
+    os.close(writer)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert load_model(tmp_path / "iris.lcml").classes == ("setosa", "versicolor", "virginica")
+
+
+def test_a_reader_that_comes_back_is_told_again() -> None:
+    reader, writer = os.pipe()
+    stream = open(writer, "w", encoding="ascii", errors="backslashreplace")  # noqa: SIM115  # it cannot be closed
+    lenient = Lenient(stream)
+    lenient.write("⚜" * 200_000)  # more than a pipe holds
+    received = os.read(reader, 1 << 20)
+    lenient.write("here")
+    assert os.read(reader, 1 << 20) == b"here"
+    assert received == rb"\u269c" * (len(received) // 6)
+    os.close(reader)
+    lenient.write("and gone")
+    lenient.write("and gone")
+    with pytest.raises(BrokenPipeError):
+        stream.close()
 
 
 def test_a_dash_is_stdout(model: Path) -> None:

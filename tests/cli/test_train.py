@@ -7,6 +7,7 @@ import resource
 import signal
 import subprocess
 import sys
+import tomllib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -153,20 +154,6 @@ def test_a_signal_ends_the_run_with_the_best_model_so_far(
     assert result["test_accuracy"] > 0.9
     summary = find_run(str(int(number)), uri(directory))
     assert (summary.run_id, summary.status) == (result["run_id"], "KILLED")
-
-
-def test_after_sigkill_the_run_goes_on_to_the_same_model(tmp_path: Path) -> None:
-    arguments = ["digits", "--no-tracking", "--quiet", "--json", *SLOW, "--rounds", "9", "--final-iterations", "20"]
-    out, err = run([*arguments, "-o", "whole.lcml"], tmp_path)
-    assert err == ""
-    code, out, _ = signalled_in_round(2, signal.SIGKILL, [a for a in arguments if a != "--quiet"], tmp_path)
-    assert (code, out) == (-signal.SIGKILL, "")
-    assert not (tmp_path / "digits.lcml").exists()
-    (checkpoint,) = (tmp_path / "checkpoints").glob("digits-*")
-    out, err = run(["--resume", str(checkpoint), "--json"], tmp_path)
-    assert int(err.removeprefix("round ").partition(":")[0]) > 1
-    assert json.loads(out)["rounds"] == 9
-    assert weights(load_model(tmp_path / "digits.lcml")) == weights(load_model(tmp_path / "whole.lcml"))
 
 
 def test_a_tracking_server_that_does_not_answer_stops_nothing(tmp_path: Path) -> None:
@@ -458,3 +445,31 @@ def test_a_terminal_shows_a_bar_per_round(monkeypatch: pytest.MonkeyPatch, capsy
     assert "1,234 elements, 56,789 parameters, loss 0.5000, validation accuracy 87.50%" in shown
     assert "a note" in shown
     assert "up to 1:30 left" in shown  # three rounds of 10 s, and 2 x 30 iterations of 1 s
+
+
+def test_a_name_that_is_no_text_is_recorded_with_escapes(
+    tracked: tuple[Path, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file's name may be any bytes; what MLflow keeps is UTF-8."""
+    monkeypatch.chdir(tmp_path)
+    name = os.fsdecode(b"flo\xffwers.csv")
+    Path(name).write_text("a,b,label\n" + "".join(f"{i},{i % 7},{'ny'[i % 2]}\n" for i in range(60)))
+    directory, _ = tracked
+    options = ["--tracking-uri", uri(directory), "--experiment", "escapes", "-q", "--json", *QUICK]
+    result = invoke([name, *options])
+    assert (result.exit_code, result.stderr) == (0, "")
+    found = json.loads(result.stdout)
+    (summary,) = list_runs(uri(directory), "escapes")
+    assert (summary.run_id, summary.status, summary.params["data"]) == (
+        found["run_id"],
+        "FINISHED",
+        r"flo\udcffwers.csv",
+    )
+    assert summary.tags["lcml.data"] == r"flo\udcffwers"
+    artifacts = directory / "mlruns" / summary.run_id / "artifacts"
+    assert tomllib.loads((artifacts / "settings.toml").read_text())["data"] == r"flo\udcffwers.csv"
+    assert find_run(Path(found["checkpoint_path"]).stem, uri(directory)).run_id == summary.run_id
+    again = invoke(
+        ["--resume", found["checkpoint_path"], "--rounds", "3", "-q", "--json", "--tracking-uri", uri(directory)]
+    )
+    assert json.loads(again.stdout)["run_id"] == summary.run_id

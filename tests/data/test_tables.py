@@ -160,6 +160,32 @@ def test_line_breaks_in_quotes_and_long_rows(tmp_path: Path) -> None:
     assert load_examples(wide, classes=(0, 1)).features[:, -1].tolist() == [i + 0.123456789012345 for i in range(4)]
 
 
+def test_a_line_of_names_longer_than_a_megabyte(tmp_path: Path) -> None:
+    names = [f"{'measurement of gene number':>80} {j}" for j in range(20_000)]
+    rows = "".join(",".join(["1"] * len(names)) + f",{i % 2}\n" for i in range(2))
+    path = write(tmp_path, ",".join(names) + ",y\n" + rows)
+    assert len(",".join(names)) > 1 << 20
+    assert load_examples(path, classes=(0, 1)).features.shape == (2, 20_000)
+
+
+def test_more_columns_than_a_text_table_may_have(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match=r"131073 columns; expected at most 131072: save the table as \.npz"):
+        load_splits(write(tmp_path, "a," * (1 << 17) + "label\n"))
+
+
+@pytest.mark.parametrize("separator", [",", ";"])
+def test_gzip_data_that_unpack_to_gigabytes_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, separator: str
+) -> None:
+    table = "a,b,label\n" + "0,0,1\n" * 100_000
+    path = write(tmp_path, gzip.compress(table.replace(",", separator).encode()), "bomb.csv.gz")
+    monkeypatch.setattr("lcml.data.delimited.UNPACKED_BYTES", 1 << 19)
+    with pytest.raises(FormatError, match=r"bomb\.csv\.gz: its gzip data unpack to more than 0 MB, over 100 times"):
+        load_splits(path)
+    monkeypatch.setattr("lcml.data.delimited.UNPACKED_BYTES", 1 << 20)
+    assert len(load_examples(path, classes=(0, 1))) == 100_000
+
+
 def test_columns_named_by_numbers(tmp_path: Path) -> None:
     path = write(tmp_path, "0,1,2\n" + "".join(f"{i},{-i},{i % 2}\n" for i in range(10)))
     assert load_splits(path, target="2").feature_names == ("0", "1")
