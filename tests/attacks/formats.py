@@ -16,7 +16,7 @@ from lcml.tracking.spool import SpoolWriter
 from tests.cli.commands import output
 from tests.data.files import idx_bytes
 
-QUICK = "--no-tracking --quiet --round-iterations 2 --final-iterations 2 --l2-path 0.1"
+QUICK = "--no-tracking --quiet --trees 0 --round-iterations 2 --final-iterations 2 --l2-path 0.1"
 NO_HOST = "--host 256.0.0.1"
 """Where no service can listen: `lcml serve` ends once it has read its model."""
 
@@ -90,7 +90,17 @@ def write_all(folder: Path) -> None:
     np.savez_compressed(folder / "packed.npz", X=features.astype(np.float64), y=labels)
     (folder / "idx/train-images-idx3-ubyte").write_bytes(idx_bytes(features.reshape(40, 2, 2)))
     (folder / "idx/train-labels-idx1-ubyte.gz").write_bytes(gzip.compress(idx_bytes(labels), mtime=0))
-    train = ["train", folder / "table.csv", *QUICK.split(), "--rounds", "2", "--checkpoint-dir", folder / "kept"]
+    train = [
+        "train",
+        folder / "table.csv",
+        *QUICK.split(),
+        "--rounds",
+        "2",
+        "--encoder",
+        "scale",
+        "--checkpoint-dir",
+        folder / "kept",
+    ]
     output(*train, "--criterion", "variance", "-o", folder / "model.lcml")
     (checkpoint,) = (folder / "kept").iterdir()
     checkpoint.rename(folder / "half.checkpoint")

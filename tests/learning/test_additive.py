@@ -43,7 +43,7 @@ def test_it_is_ridge_logistic_regression_of_its_basis(encoder: ColumnsEncoder, l
     theta = problem.minimise(l2, problem.start(), 1e-9, 10_000)
     basis = (design.hats @ design.basis).toarray()
     other = LogisticRegression(C=1 / l2, tol=1e-10, max_iter=10_000).fit(basis, labels(), weights)
-    np.testing.assert_allclose(design.logits(theta)[:, 0], other.decision_function(basis), atol=1e-3)
+    np.testing.assert_allclose(design.logits(theta)[:, 0], other.decision_function(basis), atol=1e-2)
 
 
 def test_softmax_is_multinomial_regression(encoder: ColumnsEncoder) -> None:
