@@ -16,7 +16,7 @@ from lcml.tracking.spool import SpoolWriter
 from tests.cli.commands import output
 from tests.data.files import idx_bytes
 
-QUICK = "--no-tracking --quiet --trees 0 --round-iterations 2 --final-iterations 2 --l2-path 0.1"
+QUICK = "--no-tracking --quiet --encoder scale --round-iterations 2 --final-iterations 2 --l2-path 0.1"
 NO_HOST = "--host 256.0.0.1"
 """Where no service can listen: `lcml serve` ends once it has read its model."""
 
