@@ -52,6 +52,14 @@ class RawSet:
             if labels is not None and labels.shape != (len(features),):
                 raise unlabelled(self.source, len(features), part, labels.shape)
 
+    def check_numbers(self) -> None:
+        """DataError where a table holds anything but finite numbers, which is all that most encoders take."""
+        try:
+            if isinstance(self.features, Table):
+                self.features.numbers()
+        except DataError as error:
+            raise DataError(f"{self.source}: {error}") from error
+
 
 def unlabelled(source: str, n_examples: int, what: str, shape: Sequence[int]) -> DataError:
     """The error for labels of that shape for so many examples."""

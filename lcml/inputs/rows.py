@@ -206,6 +206,8 @@ def check_features(
     """
     try:
         raw: Matrix = x.numbers() if isinstance(x, RowSet) else np.asarray(x)
+    except DataError:
+        raise
     except ValueError as error:
         raise DataError(f"features must be a matrix of numbers, one row per example: {error}") from error
     if raw.dtype.kind not in "buif":

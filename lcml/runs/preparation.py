@@ -102,6 +102,7 @@ def prepare(config: TrainConfig, resumed: Checkpoint | None = None, checkpoint_p
         train_fraction=config.train_fraction,
         seed=config.learn.seed,
         memory_budget=None if config.learn.memory_budget is None else config.learn.memory_budget * 2**20,
+        numbers=config.encoder not in ("auto", "columns") or (config.encoder == "auto" and bool(config.channels)),
     )
     shape = check_shape(config.shape or splits.image_shape, len(splits.feature_names), splits.source)
     features, names = splits.train.features, splits.feature_names

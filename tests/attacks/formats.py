@@ -3,12 +3,14 @@
 import gzip
 import json
 from dataclasses import dataclass
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import parquet
+from numpy.typing import NDArray
+from pyarrow import csv, parquet
 
 from lcml.tracking import DatasetRecord
 from lcml.tracking.records import Artifact, Finish, Metrics, RunStart
@@ -16,7 +18,9 @@ from lcml.tracking.spool import SpoolWriter
 from tests.cli.commands import output
 from tests.data.files import idx_bytes
 
-QUICK = "--no-tracking --quiet --encoder scale --round-iterations 2 --final-iterations 2 --l2-path 0.1"
+SHORT = "--no-tracking --quiet --round-iterations 2 --final-iterations 2 --l2-path 0.1"
+QUICK = f"{SHORT} --encoder scale"
+COLUMNS = f"{SHORT} --column size=ordinal:s<m<l --time-limit 0.000001"
 NO_HOST = "--host 256.0.0.1"
 """Where no service can listen: `lcml serve` ends once it has read its model."""
 
@@ -44,7 +48,13 @@ _MODEL = (
     *("evaluate {} table.csv", "predict {} table.csv -o out.csv", "explain {} table.csv", "inspect {}"),
     *("compact {} -o out.lcml", "convert {} -o out.circuit", "export {} -o out.onnx --explain"),
 )
+_MIXED = (
+    f"train {{}} {COLUMNS} -o out.lcml",
+    *(command.replace("model.lcml", "mixed.lcml") for command in _DATA[1:]),
+)
+_MIXED_MODEL = tuple(command.replace("table.csv", "mixed.csv") for command in _MODEL if "convert" not in command)
 _SERVE = (f"serve {{}} {NO_HOST}",)
+_RESUME = ("train --resume {} --no-tracking --quiet --rounds 0 --time-limit 0.000001 --backend numpy -o out.lcml",)
 
 FORMATS = {
     "csv": Format("table.csv", _DATA),
@@ -58,15 +68,17 @@ FORMATS = {
     "idx": Format("idx/train-images-idx3-ubyte", _DATA, "idx"),
     "idx gz": Format("idx/train-labels-idx1-ubyte.gz", _DATA, "idx"),
     "lcml": Format("model.lcml", _MODEL),
+    "mixed csv": Format("mixed.csv", _MIXED),
+    "mixed parquet": Format("mixed.parquet", _MIXED),
+    "mixed lcml": Format("mixed.lcml", _MIXED_MODEL),
+    "mixed onnx": Format("mixed.onnx", _SERVE),
     "circuit": Format("model.circuit", ("convert {} --vtree model.vtree -o out.lcml",)),
     "vtree": Format("model.vtree", ("convert model.circuit --vtree {} -o out.lcml",)),
     "onnx": Format("model.onnx", _SERVE),
     "sidecar": Format("model.explain.json", _SERVE, "model.onnx"),
     "toml": Format("recipe.toml", ("train nowhere.csv --config {}",)),
-    "checkpoint": Format(
-        "half.checkpoint",
-        ("train --resume {} --no-tracking --quiet --rounds 0 --time-limit 0.000001 --backend numpy -o out.lcml",),
-    ),
+    "checkpoint": Format("half.checkpoint", _RESUME),
+    "mixed checkpoint": Format("mixed.checkpoint", _RESUME),
     "spool": Format("spool.jsonl", ("runs --replay {}",)),
 }
 
@@ -90,24 +102,12 @@ def write_all(folder: Path) -> None:
     np.savez_compressed(folder / "packed.npz", X=features.astype(np.float64), y=labels)
     (folder / "idx/train-images-idx3-ubyte").write_bytes(idx_bytes(features.reshape(40, 2, 2)))
     (folder / "idx/train-labels-idx1-ubyte.gz").write_bytes(gzip.compress(idx_bytes(labels), mtime=0))
-    train = [
-        "train",
-        folder / "table.csv",
-        *QUICK.split(),
-        "--rounds",
-        "2",
-        "--encoder",
-        "scale",
-        "--checkpoint-dir",
-        folder / "kept",
-    ]
-    output(*train, "--criterion", "variance", "-o", folder / "model.lcml")
-    (checkpoint,) = (folder / "kept").iterdir()
-    checkpoint.rename(folder / "half.checkpoint")
-    (folder / "kept").rmdir()
+    mixed = _mixed_table(features, labels)
+    parquet.write_table(mixed, folder / "mixed.parquet")
+    csv.write_csv(mixed, folder / "mixed.csv")
+    _train(folder, "table.csv", "model", "half", *QUICK.split(), "--rounds", "2", "--criterion", "variance")
+    _train(folder, "mixed.csv", "mixed", "mixed", *COLUMNS.split())
     output("convert", folder / "model.lcml", "-o", folder / "model.circuit")
-    output("export", folder / "model.lcml", "-o", folder / "model.onnx", "--explain")
-    (folder / "model.report.json").unlink()
     options = {"rounds": 3, "l2_path": [0.1, 0.001], "vtree_offset": [1, 0], "metric": "log-loss"}
     (folder / "recipe.toml").write_text("".join(f"{key} = {json.dumps(value)}\n" for key, value in options.items()))
     data = DatasetRecord("table", "ab" * 32, "table.csv", 29, 3, 8, 4, 2, tuple("abcd"))
@@ -117,3 +117,26 @@ def write_all(folder: Path) -> None:
     spool.write(Artifact("settings.toml", b"rounds = 2\n"))
     spool.write(Finish(start.time + 2, "FINISHED"))
     spool.close()
+
+
+def _train(folder: Path, data: str, name: str, checkpoint: str, *options: str) -> None:
+    """Write a model, its checkpoint and its graph."""
+    kept, model = folder / "kept", folder / f"{name}.lcml"
+    output("train", folder / data, *options, "--checkpoint-dir", kept, "-o", model)
+    next(kept.iterdir()).rename(folder / f"{checkpoint}.checkpoint")
+    kept.rmdir()
+    output("export", model, "-o", model.with_suffix(".onnx"), "--explain")
+    (folder / f"{name}.report.json").unlink()
+
+
+def _mixed_table(features: NDArray[np.int64], labels: NDArray[np.int64]) -> pa.Table:
+    """Numbers with gaps, categories, dates, an order and truth values, made of the four columns."""
+    a, b, c, d = features.T.tolist()
+    columns: dict[str, Any] = {
+        "age": [None if value % 9 == 0 else value / 2 for value in a],
+        "contract": [("monthly", "yearly", "none, yet")[value % 3] for value in b],
+        "since": [date(2020, 1, 1) + timedelta(value) for value in c],
+        "size": ["sml"[value % 3] for value in d],
+        "open": [value > 99 for value in d],
+    }
+    return pa.table({**columns, "label": ["01"[y] for y in labels]})

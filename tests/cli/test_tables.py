@@ -243,3 +243,16 @@ def test_ten_thousand_categories() -> None:
     assert (column.categories[0], column.shared, column.n_outputs) == ("frequent", True, 256)
     q = encoder.encode(from_frame(frame))
     assert_array_equal(q[:, :256].sum(axis=1), 1)
+
+
+@pytest.mark.parametrize("seed", ["0", "1", "2", "3", "4", "5"])
+def test_what_the_encoder_does_not_take_is_told_before_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: str
+) -> None:
+    """Wherever the row goes, to training, validation or test: by its place in the file, and nothing is left."""
+    monkeypatch.chdir(tmp_path)
+    lines = [f"{i},{'1e400' if i == 7 else i % 5},{i % 2}\n" for i in range(20)]
+    (tmp_path / "odd.csv").write_text("a,b,label\n" + "".join(lines))
+    message = refused("train", "odd.csv", "--encoder", "scale", "--no-tracking", "--seed", seed)
+    assert message.startswith("Error: odd.csv: row 7, column 1 ('b') is inf; features must be finite")
+    assert [path.name for path in tmp_path.iterdir()] == ["odd.csv"]
