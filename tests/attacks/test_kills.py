@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -98,6 +99,15 @@ def points(database: Path) -> list[tuple[object, ...]]:
     ((run,),) = rows(database, "select run_uuid from runs where status = 'FINISHED'")
     measured = "select distinct key, step, value from metrics where run_uuid = ? and key not like '%seconds%'"
     return rows(database, f"{measured} order by key, step", run)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _without_pictures() -> Iterator[None]:
+    """They take half of a short training's time, in this process, and are not looked at."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lcml.runs.quality_plots.quality_pictures", lambda *_: ())
+        patch.setattr("lcml.runs.plots.png", lambda _: b"")
+        yield
 
 
 @pytest.fixture(scope="module")

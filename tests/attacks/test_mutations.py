@@ -2,8 +2,8 @@
 
 import json
 import random
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ import pytest
 from lcml_serving.errors import RequestError
 from lcml_serving.mlflow_protocol import parse_invocation
 from lcml_serving.oip import parse_infer
-from lcml_serving.signature import Signature, TensorSpec
+from lcml_serving.signature import Column, Signature, TensorSpec
 from tests.attacks.attack import FULL, faults
 from tests.attacks.damage import mutated
 from tests.attacks.formats import FORMATS
@@ -19,9 +19,25 @@ from tests.attacks.formats import FORMATS
 N_MUTATIONS = 10_000 if FULL else 20
 MAX_ROWS = 1000
 INPUT = TensorSpec("features", "FP32", np.dtype("<f4"), (-1, 4))
-MODEL = Signature("iris", "1", (INPUT,), (TensorSpec("label", "INT64", np.dtype("<i8"), (-1,)),), tuple("abcd"))
+LABEL = TensorSpec("label", "INT64", np.dtype("<i8"), (-1,))
+MATRIX = Signature("iris", "1", (INPUT,), (LABEL,), tuple("abcd"))
 ROWS = [[1.5, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]]
 TENSOR = {"name": "features", "datatype": "FP32", "shape": [2, 4]}
+
+COLUMNS = (
+    Column("age", "number", gaps=True, range=(0.0, 99.0)),
+    Column("contract", "category", gaps=False, categories=("monthly", "3"), n_categories=2),
+    Column("since", "date", gaps=False, range=("2020-01-01", "2024-12-31")),
+)
+KINDS = {"number": ("FP64", "<f8"), "category": ("BYTES", "O"), "date": ("FP64", "<f8")}
+INPUTS = tuple(TensorSpec(c.name, KINDS[c.kind][0], np.dtype(KINDS[c.kind][1]), (-1, 1)) for c in COLUMNS)
+TABLE = Signature("table", "1", INPUTS, (LABEL,), ("age", "contract", "since"), COLUMNS)
+RECORDS: list[dict[str, Any]] = [
+    {"age": 31.5, "contract": "monthly", "since": "2024-05-31"},
+    {"age": None, "contract": 3, "since": 19000},
+]
+BY_COLUMN = {name: [[record[name]] for record in RECORDS[:1]] for name in RECORDS[0]}
+TYPED = (("age", "FP64"), ("contract", "BYTES"), ("since", "BYTES"))
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -38,53 +54,48 @@ def test_a_damaged_file_is_refused_or_read(name: str, folder: Path) -> None:
     assert not found, "\n".join(found)
 
 
-def _infer(body: bytes) -> object:
-    return parse_infer(body, len(body), MODEL, MAX_ROWS)
+def _read(model: Signature, kind: str, body: bytes) -> object:
+    """Read a request, of the Open Inference Protocol or of that content type; binary tensors stand behind the JSON."""
+    if kind.startswith("infer"):
+        return parse_infer(body, body.rfind(b"}") + 1 if kind == "infer binary" else len(body), model, MAX_ROWS)
+    return parse_invocation(body, kind, model, MAX_ROWS)
 
 
-def _infer_binary(body: bytes) -> object:
-    """The tensor stands behind the last bracket of the JSON."""
-    return parse_infer(body, body.rfind(b"}") + 1, MODEL, MAX_ROWS)
-
-
-def _invoke(body: bytes) -> object:
-    return parse_invocation(body, "application/json", MODEL, MAX_ROWS)
-
-
-def _invoke_csv(body: bytes) -> object:
-    return parse_invocation(body, "text/csv; charset=utf-8", MODEL, MAX_ROWS)
-
-
-BODIES: dict[str, tuple[Callable[[bytes], object], bytes]] = {
-    "infer": (
-        _infer,
-        json.dumps({"id": "1", "inputs": [{**TENSOR, "data": ROWS}], "outputs": [{"name": "label"}]}).encode(),
+JSON, CSV = "application/json", "text/csv; charset=utf-8"
+BODIES: dict[str, tuple[Signature, str, Any]] = {
+    "infer": (MATRIX, "infer", {"id": "1", "inputs": [{**TENSOR, "data": ROWS}], "outputs": [{"name": "label"}]}),
+    "infer binary": (MATRIX, "infer binary", {"inputs": [{**TENSOR, "parameters": {"binary_data_size": 32}}]}),
+    "split": (MATRIX, JSON, {"dataframe_split": {"columns": [*"dcba"], "data": ROWS}}),
+    "records": (MATRIX, JSON, {"dataframe_records": [dict(zip("abcd", row, strict=True)) for row in ROWS]}),
+    "instances": (MATRIX, JSON, {"instances": [{"features": row} for row in ROWS]}),
+    "csv": (MATRIX, CSV, "a,b,c,d\n1.5,2,3,4\n5,6,7,8\n"),
+    "table infer": (
+        TABLE,
+        "infer",
+        {"inputs": [{"name": n, "datatype": t, "shape": [1, 1], "data": BY_COLUMN[n]} for n, t in TYPED]},
     ),
-    "infer binary": (
-        _infer_binary,
-        json.dumps({"inputs": [{**TENSOR, "parameters": {"binary_data_size": 32}}]}).encode()
-        + np.ones((2, 4), "<f4").tobytes(),
+    "table split": (
+        TABLE,
+        JSON,
+        {"dataframe_split": {"columns": [*RECORDS[0]], "data": [[*r.values()] for r in RECORDS]}},
     ),
-    "split": (_invoke, json.dumps({"dataframe_split": {"columns": [*"dcba"], "data": ROWS}}).encode()),
-    "records": (
-        _invoke,
-        json.dumps({"dataframe_records": [dict(zip("abcd", row, strict=True)) for row in ROWS]}).encode(),
-    ),
-    "instances": (_invoke, json.dumps({"instances": [{"features": row} for row in ROWS]}).encode()),
-    "csv": (_invoke_csv, b"a,b,c,d\n1.5,2,3,4\n5,6,7,8\n"),
+    "table records": (TABLE, JSON, {"dataframe_records": RECORDS}),
+    "table inputs": (TABLE, JSON, {"inputs": {name: [r[name] for r in RECORDS] for name in RECORDS[0]}}),
+    "table csv": (TABLE, CSV, "age,contract,since\n31.5,monthly,2024-05-31\n,3,19000\n"),
 }
-"""Bodies of requests, and what reads them."""
+"""Bodies of requests: the model that is asked, how, and what is sent as text or JSON."""
 
 
 @pytest.mark.parametrize("name", BODIES)
 def test_a_damaged_body_is_refused_or_read(name: str) -> None:
-    read, body = BODIES[name]
-    read(body)
+    model, kind, sent = BODIES[name]
+    body = sent.encode() if isinstance(sent, str) else json.dumps(sent).encode()
+    body += np.ones((2, 4), "<f4").tobytes() if kind == "infer binary" else b""
+    _read(model, kind, body)
     n_refused = 0
     for number in range(N_MUTATIONS):
-        chance = random.Random(f"{name} {number}")
         try:
-            read(mutated(body, chance))
+            _read(model, kind, mutated(body, random.Random(f"{name} {number}")))
         except RequestError:
             n_refused += 1
     assert n_refused > N_MUTATIONS / 4
