@@ -25,17 +25,17 @@ from lcml.errors import DataError, MissingDependencyError
 from lcml.explain.importance import feature_importances
 from lcml.explain.names import known_names
 from lcml.formats import load_model, save_model
-from lcml.formats.model_file import model_from_parts, model_parts
 from lcml.inputs.columns import ColumnsEncoder
 from lcml.inputs.encoding import encoded
 from lcml.inputs.rows import Matrix, SparseMatrix, all_rows
-from lcml.inputs.table import RawColumn, Table, from_frame, is_frame
+from lcml.inputs.table import from_frame, is_frame
 from lcml.learning.learner import Learner
 from lcml.learning.state import EncodedSet, RoundReport
 from lcml.learning.table_learner import TableLearner, chosen_by_folds
 from lcml.model.head import predicted_codes
 from lcml.model.model import LogisticCircuit
 from lcml.runs.parameters import Parameters, described, takes
+from lcml.runs.plain import plain, rebuilt
 from lcml.runs.preparation import (
     check_shape,
     choose_places,
@@ -185,25 +185,10 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()
-        if "model_" in state:  # plain values: for readers that trust no types but those they know
-            history = [dataclasses.asdict(record) for record in state["history_"]]
-            content, arrays = model_parts(state["model_"])
-            plain = {
-                name: np.array(array.tolist(), str) if array.dtype.kind == "T" else array
-                for name, array in arrays.items()
-            }
-            state = {**state, "model_": (content, plain), "history_": history}
-            if isinstance(sample := state.get("_sample"), Table):
-                state["_sample"] = [dataclasses.astuple(column) for column in sample.columns], sample.values
-        return state
+        return plain(state) if "model_" in state else state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        if isinstance(state.get("model_"), tuple):  # it was a LogisticCircuit once
-            history = [RoundRecord(**values) for values in state["history_"]]
-            state = {**state, "model_": model_from_parts(*state["model_"]), "history_": history}
-            if isinstance(sample := state.get("_sample"), tuple):
-                state["_sample"] = Table(tuple(RawColumn(*values) for values in sample[0]), sample[1])
-        super().__setstate__(state)
+        super().__setstate__(rebuilt(state) if isinstance(state.get("model_"), tuple) else state)  # or an older pickle
 
     def _logits(self, X: ArrayLike) -> FloatArray:
         check_is_fitted(self)

@@ -184,6 +184,7 @@ def test_the_classifier_is_saved_loaded_and_exported(fitted: LogisticCircuitClas
         assert_array_equal(one.feature_names_in_, fitted.feature_names_in_)
         assert (one.classes_.tolist(), one.n_features_in_) == (["leaves", "stays"], 6)
     assert loaded.get_params() == {**fitted.get_params(), "backend": "auto"}
+    assert_array_equal(pickle.loads(pickle.dumps(fitted)).feature_importances_, fitted.feature_importances_)
     with pytest.raises(AttributeError, match="a loaded classifier has no training examples"):
         _ = loaded.feature_importances_
     assert_array_equal(fitted.to_model().predict(from_frame(ROWS)), fitted.predict(ROWS))
