@@ -12,6 +12,7 @@ from typing import Any, TextIO
 from lcml.data.labels import GAPS
 from lcml.data.raw import listed
 from lcml.errors import DataError, FormatError
+from lcml.inputs.table import is_number
 
 SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 MAX_HEADER_CHARS = 1 << 24
@@ -153,12 +154,3 @@ def _separator(path: Path, line: str) -> str:
     bare = re.sub(r'"[^"]*"', "", line)
     usual = _usual_separator(path)
     return usual if usual in bare else max(_SEPARATORS, key=lambda mark: (bare.count(mark), mark == usual))
-
-
-def is_number(text: str) -> bool:
-    """Whether `float` reads it."""
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

@@ -13,7 +13,7 @@ from lcml.errors import DataError, FormatError, SettingsError
 from lcml.inputs.column import Column, ColumnKind, texts_of
 from lcml.inputs.columns import ColumnsEncoder
 from lcml.inputs.rows import Matrix
-from lcml.inputs.table import RawColumn, Table
+from lcml.inputs.table import RawColumn, Table, is_number
 
 N_INTERVALS = 8
 """Intervals between the knots of a number of many values."""
@@ -25,8 +25,9 @@ RARE, RARE_SHARE = 5, 0.05
 """A category of fewer training examples than this, and of less than this share of them, shares its variable with the
 other rare ones."""
 
-MOST_CATEGORIES = 255
-"""So many categories have a variable of their own, the most frequent ones."""
+MOST_CATEGORIES = 253
+"""So many categories have a variable of their own, the most frequent ones: with what the others share, gaps, and what
+has no variable, a byte tells them."""
 
 MOSTLY_NUMBERS = 0.9
 """Of a text column of which more than this share are numbers the rest may be mistakes, and that is said."""
@@ -144,23 +145,15 @@ def _category(raw: RawColumn, values: FloatArray, counts: FloatArray, *, guessed
 
 def _looks_like_numbers(raw: RawColumn, weight: FloatArray) -> str:
     """What should be said of a text column that may be one of numbers, with mistakes."""
-    is_number = np.array([_is_number(text) for text in raw.texts])
-    share = float(weight[is_number].sum() / weight.sum())
+    numbers = np.array([is_number(text) for text in raw.texts])
+    share = float(weight[numbers].sum() / weight.sum())
     if not MOSTLY_NUMBERS <= share < 1:
         return ""
-    odd = raw.texts[np.flatnonzero(~is_number & (weight > 0))[0]]
+    odd = raw.texts[np.flatnonzero(~numbers & (weight > 0))[0]]
     return (
         f"is text, though {share:.0%} of its values are numbers, because of {odd!r}; it is taken for categories: "
         f"mend it, or say {raw.name}=number for one sentence on what is none"
     )
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _knots(values: FloatArray, counts: FloatArray, n_intervals: int) -> FloatArray:

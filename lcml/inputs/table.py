@@ -208,3 +208,12 @@ def _is_gap(value: Any) -> bool:
     """None, NaN, what pandas writes for them, and the empty text."""
     empty = value is None or (isinstance(value, str | bytes) and not value)
     return empty or type(value).__name__ in ("NAType", "NaTType") or (value != value) is True
+
+
+def is_number(text: str) -> bool:
+    """Whether `float` reads it."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

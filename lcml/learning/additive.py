@@ -151,8 +151,6 @@ def _hats(column: Column, codes: FloatArray) -> tuple[NDArray[np.intp], FloatArr
     index, share = np.zeros((len(codes), 2), np.intp), np.zeros((len(codes), 2))
     n_states = _n_states(column)
     gap = np.isnan(codes)
-    if column.kind == "ordinal":
-        gap = gap | (codes == len(column.categories))
     if column.kind == "category":
         index[:, 0] = np.where(gap, 0, codes)
         share[:, 0] = ~gap & (index[:, 0] < n_states - column.gaps)
@@ -167,7 +165,7 @@ def _hats(column: Column, codes: FloatArray) -> tuple[NDArray[np.intp], FloatArr
         share[:, 0] = 1
     if gap.any():
         index[gap] = n_states - 1
-        share[gap] = [float(column.gaps), 0.0]
+        share[gap] = [1.0, 0.0]
     return index, share
 
 

@@ -29,42 +29,53 @@ LEAST_BRANCH = 5.0
 PRIOR_ROWS = 50.0
 """The l2 of a leaf is the curvature of so many average examples: one number that suits any number of classes."""
 
-_MANY = 1 << 19
-"""Rows times columns from which on columns are worth several threads."""
+MOST_BINS = 256
+"""Of a column: a byte tells them."""
+
+_MANY, _SLICES = 1 << 19, 16
+"""From so many rows times columns on, columns are worth several threads, in so many pieces of work."""
 
 
 @dataclass(frozen=True, eq=False)
 class ColumnBins:
-    """A column cut for questions: bin b of a number lies below steps[b], of a category it is that one; the last is that
-    of gaps. n_bins: with that of gaps."""
+    """A column cut for questions. Of a number bin b lies below steps[b], the last but one above all; the last is that
+    of gaps. Of a category the bins are the categories, that which the rare ones share, that of gaps, each where the
+    column has one, and last what has no variable and cannot be asked for."""
 
     steps: FloatArray
-    is_category: bool
     n_bins: int
+    n_categories: int = 0
+    """With what the rare ones share."""
+
+    @property
+    def is_category(self) -> bool:
+        return self.n_categories > 0
+
+    @property
+    def gap(self) -> int:
+        """The bin of gaps."""
+        return self.n_categories if self.is_category else self.n_bins - 1
 
     def of(self, codes: FloatArray) -> NDArray[np.uint8]:
         """(n,) the bins of the codes of `Column.codes`."""
         gap = np.isnan(codes)
         if self.is_category:
-            found = np.minimum(np.where(gap, 0, codes), self.n_bins - 2)
-        else:
-            found = np.searchsorted(self.steps, np.where(gap, 0, codes), side="right")
-        return np.where(gap, self.n_bins - 1, found).astype(np.uint8)
+            return np.where(gap, self.gap, np.where(codes < self.n_categories, codes, self.n_bins - 1)).astype(np.uint8)
+        return np.where(gap, self.gap, np.searchsorted(self.steps, codes, side="right")).astype(np.uint8)
 
 
 def cut_column(column: Column, codes: FloatArray, weights: FloatArray) -> ColumnBins:
-    """Where trees may cut a column: between its values, evenly where they are many; all but the rarest categories."""
+    """Where trees may cut a column: between its values, evenly where they are many, and at every category."""
     if column.kind == "category":
-        return ColumnBins(np.zeros(0), True, min(len(column.categories), MOST_STEPS) + 2)
-    known = ~np.isnan(codes)
-    if column.kind == "ordinal":
-        known &= codes < len(column.categories)
+        n_categories = len(column.categories) + column.shared
+        return ColumnBins(np.zeros(0), n_categories + column.gaps + 1, n_categories)
+    known = np.isfinite(codes)
     values, place = np.unique(codes[known], return_inverse=True)
     if len(values) <= MOST_STEPS + 1:
         steps = (values[1:] + values[:-1]) / 2
     else:
         steps = even_cuts(values, np.bincount(place, weights[known]).astype(np.float64), MOST_STEPS)[1:]
-    return ColumnBins(steps, False, len(steps) + 2)
+    return ColumnBins(steps, len(steps) + 2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,10 +147,10 @@ class Booster:
             arguments = self.bins[of], node, statistics, self._n_bins[of], self._is_category[of], self._l2, LEAST_BRANCH
             kernel(*arguments, gain[of], place[of])
 
-        step = 1 if self.bins.size > _MANY else n_columns
+        step = -(-n_columns // _SLICES) if self.bins.size > _MANY else n_columns
         list(self.backend.map(search, [slice(first, first + step) for first in range(0, n_columns, step)]))
         column = int(gain.sum(axis=1).argmax())
-        gap_below, cut = np.divmod(place[column], self._n_bins[column] if step == 1 else self._n_bins.max())
+        gap_below, cut = np.divmod(place[column], MOST_BINS)
         return Level(column, gain[column] > 0, cut, gap_below == 0)
 
 
@@ -154,8 +165,8 @@ def best_questions(
     gain: FloatArray,
     place: NDArray[np.int64],
 ) -> None:
-    """What the best question of every column and context gains, at least 0, and its place: the cut, plus the most bins
-    of a column where a gap is below it.
+    """What the best question of every column and context gains, at least 0, and its place: the cut, plus MOST_BINS
+    where a gap is below it.
 
     bins (n_columns, n_rows); node (n_rows,) contexts; statistics (n_rows, 2 n_sets + 1): weighted residuals, curvatures
     and weights; least: weight of either side; gain, place (n_columns, n_nodes) are filled.
@@ -176,14 +187,15 @@ def best_questions(
     values = sums.copy()
     values[columns, :, n_bins - 1] = 0
     below = np.where(is_category[:, None, None, None], sums, np.cumsum(values, axis=2))
-    asked = (sums[..., -1] > 0) & (np.arange(width) < (n_bins - 1 + is_category)[:, None, None])
+    asked = (sums[..., -1] > 0) & (np.arange(width) < (n_bins - 1)[:, None, None])
     with_gap = (of_gap[..., -1:] > 0) & ~is_category[:, None, None]
     gains = []
     for no, is_right in ((below, asked), (below + of_gap[:, :, None], asked & with_gap)):
         is_right = is_right & (no[..., -1] >= least) & ((total - no)[..., -1] >= least)
         gains.append(np.where(is_right, score(no) + score(total - no) - score(total), 0))
     both = np.concatenate(gains, axis=2)
-    place[:] = both.argmax(axis=2)
+    gap_below, cut = np.divmod(both.argmax(axis=2), width)
+    place[:] = gap_below * MOST_BINS + cut
     gain[:] = np.maximum(both.max(axis=2), 0)
 
 

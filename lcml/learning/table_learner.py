@@ -18,14 +18,11 @@ from numpy.typing import NDArray
 
 from lcml.arrays import FloatArray
 from lcml.backend import Backend
-from lcml.circuits import vtree as vtrees
-from lcml.circuits.circuit import initial_circuit
 from lcml.circuits.parts import Part
-from lcml.circuits.trees import Tree, tree_part
-from lcml.circuits.views import IdentityView
 from lcml.inputs.columns import ColumnsEncoder
 from lcml.learning.additive import AdditiveDesign, AdditiveFit, Theta
-from lcml.learning.boosting import Booster, ColumnBins, GrownTree, Level, cut_column, leaves
+from lcml.learning.assembly import assembled
+from lcml.learning.boosting import Booster, GrownTree, cut_column, leaves
 from lcml.learning.parameters import Parameters
 from lcml.learning.settings import LearnSettings
 from lcml.learning.solver import never
@@ -124,7 +121,7 @@ class TableLearner:
             elif found.log_loss > WORSE * best.log_loss:
                 break
             yield self.report("additive", step, runs[0], found, best is found)
-            if self._stopping():
+            if self.stopping():
                 break
         additive = self._best_quality = best
         if best is None or not self.settings.trees:
@@ -138,8 +135,8 @@ class TableLearner:
         race = races[0]
         for other in races[1:]:
             race = other if self.is_better(other.best, race.best) else race
-        while race.n_trees < self.settings.trees and race.stale < PATIENCE and not self._stopping():
-            yield from race.grow(min(BLOCK, self.settings.trees - race.n_trees))
+        while race.stale < PATIENCE and race.n_trees < self.settings.trees and not self.stopping():
+            yield from race.grow(min(race.n_trees + BLOCK, self.settings.trees))
         if additive is not None and race.best.log_loss <= (1 - WORTH) * additive.log_loss:
             self._best_quality, self._n_trees, self._depth = race.best, race.n_best, race.depth
 
@@ -153,8 +150,8 @@ class TableLearner:
         run.boost(self._depth)
         run.grow(self._n_trees)
         self.final = run
-        self._model = self._assembled(run.theta, run.trees)
-        parts, parameters = self._model
+        self.encoder, parts, parameters = assembled(self.encoder, self._design, self._cuts, run.theta, run.trees)
+        self._model = parts, parameters
         report = self.report("refit", self._n_trees, run, self._best_quality, True)
         self.state = FitState(
             (),
@@ -221,7 +218,7 @@ class TableLearner:
         metric = "log-loss" if self.settings.metric == "auto" else self.settings.metric
         return found.rank(metric) > best.rank(metric)
 
-    def _stopping(self) -> bool:
+    def stopping(self) -> bool:
         limit = self.settings.time_limit
         return self._should_stop() or (limit is not None and self.seconds() > limit / 2)
 
@@ -247,26 +244,6 @@ class TableLearner:
             splits=(),
             seconds={},
         )
-
-    def _assembled(self, theta: Theta, trees: Sequence[GrownTree]) -> tuple[tuple[Part, ...], Parameters]:
-        """The circuit of the additive part and that of the trees, over the encoder with their steps."""
-        self.encoder, grown = with_steps(self.encoder, self._cuts, trees)
-        additive = self._design.of_variables(theta, self.encoder)
-        n_variables = self.encoder.n_outputs
-        circuit = initial_circuit(
-            vtrees.side_by_side([column.n_outputs for column in self.encoder.columns if column.n_outputs])
-        )
-        weighted = np.zeros(circuit.n_literals + circuit.n_elements, bool)
-        weighted[:n_variables] = self.encoder.is_additive
-        parts = [Part(IdentityView(n_variables), circuit, weighted)]
-        weights, bias = [additive.weights[self.encoder.is_additive].T], additive.bias
-        if grown:
-            part, kept = tree_part([tree for tree, _ in grown], n_variables)
-            values = np.concatenate([values - values[-1] for _, values in grown])
-            parts.append(part)
-            weights.append(values[kept].T)
-            bias = bias + sum(values[-1] for _, values in grown)
-        return tuple(parts), Parameters(np.concatenate(weights, axis=1), bias)
 
 
 class _Fold:
@@ -326,75 +303,17 @@ class _Race:
         return self.n_trees - self.n_best
 
     def grow(self, n_trees: int) -> Iterator[RoundReport]:
-        curves = list(self._learner.backend.map(lambda run: run.grow(n_trees), self._runs))
-        improved = False
-        for logits in zip(*curves, strict=True):
-            self.n_trees += 1
-            found = self._learner.pooled(logits)
-            if self._learner.is_better(found, self.best):
-                self.best, self.n_best, improved = found, self.n_trees, True
-        yield self._learner.report("trees", self.n_trees, self._runs[0], found, improved)
-
-
-def with_steps(
-    encoder: ColumnsEncoder, cuts: Sequence[ColumnBins], trees: Sequence[GrownTree]
-) -> tuple[ColumnsEncoder, list[tuple[Tree, FloatArray]]]:
-    """The encoder with the steps that trees ask for, and the trees over its variables with the values
-    (n_leaves, n_sets) of their leaves; equal trees are one, of which the values add up."""
-    asked: list[set[tuple[float, bool]]] = [set() for _ in encoder.columns]
-
-    def asks_gap(level: Level, context: int) -> bool:
-        """Whether only a gap is above the cut: that of a number behind the last step, or of a category."""
-        cut = cuts[level.column]
-        return int(level.cut[context]) == (cut.n_bins - 1 if cut.is_category else len(cut.steps))
-
-    def step(level: Level, context: int) -> tuple[float, bool]:
-        gap_above = bool(level.gap_above[context]) and encoder.columns[level.column].gaps
-        return float(cuts[level.column].steps[level.cut[context]]), gap_above
-
-    for tree in trees:
-        for level in tree.levels:
-            if not cuts[level.column].is_category:
-                contexts = np.flatnonzero(level.asks).tolist()
-                asked[level.column] |= {step(level, context) for context in contexts if not asks_gap(level, context)}
-    steps = [sorted(of_column) for of_column in asked]
-    extended = ColumnsEncoder(
-        tuple(
-            replace(column, steps=np.array([at for at, _ in of]), gap_above=np.array([above for _, above in of], bool))
-            for column, of in zip(encoder.columns, steps, strict=True)
-        )
-    )
-
-    def question(level: Level, context: int) -> tuple[int, bool]:
-        """The variable, and whether it is true where the answer is yes."""
-        column, first = extended.columns[level.column], int(extended.blocks[level.column])
-        if asks_gap(level, context):
-            return first, True
-        if not cuts[level.column].is_category:
-            return first + column.gaps + column.n_values + steps[level.column].index(step(level, context)), True
-        cut = int(level.cut[context])
-        if column.spared:
-            return first, cut == 1
-        return first + column.gaps + cut, True
-
-    def built(tree: GrownTree, depth: int, context: int, values: list[FloatArray]) -> Tree | int:
-        if depth == len(tree.levels):
-            values.append(tree.values[context])
-            return len(values) - 1
-        level = tree.levels[depth]
-        if not level.asks[context]:
-            return built(tree, depth + 1, 2 * context, values)
-        variable, straight = question(level, context)
-        yes = built(tree, depth + 1, 2 * context + straight, values)
-        return Tree(variable, yes, built(tree, depth + 1, 2 * context + (not straight), values))
-
-    merged: dict[Tree, FloatArray] = {}
-    for grown in trees:
-        values: list[FloatArray] = []
-        root = built(grown, 0, 0, values)
-        if isinstance(root, Tree):
-            merged[root] = merged.get(root, 0.0) + np.array(values)
-    return extended, list(merged.items())
+        """Up to so many trees in all, block by block."""
+        while self.n_trees < n_trees and not self._learner.stopping():
+            block = min(BLOCK, n_trees - self.n_trees)
+            curves = list(self._learner.backend.map(lambda run: run.grow(block), self._runs))  # noqa: B023  # done here
+            improved = False
+            for logits in zip(*curves, strict=True):
+                self.n_trees += 1
+                found = self._learner.pooled(logits)
+                if self._learner.is_better(found, self.best):
+                    self.best, self.n_best, improved = found, self.n_trees, True
+            yield self._learner.report("trees", self.n_trees, self._runs[0], found, improved)
 
 
 def chosen_by_folds(n_examples: int, n_classes: int) -> bool:

@@ -14,7 +14,7 @@ N = 120
 
 
 def columns() -> list[ColumnBins]:
-    return [ColumnBins(np.array([0.5, 1.5, 2.5]), False, 5), ColumnBins(np.zeros(0), True, 4)]
+    return [ColumnBins(np.array([0.5, 1.5, 2.5]), 5), ColumnBins(np.zeros(0), 4, 2)]
 
 
 def bins() -> NDArray[np.uint8]:
@@ -64,7 +64,7 @@ def best_gain(rows: NDArray[np.bool_], column: int, given: Booster) -> float:
         return float((r[which].sum(axis=0) ** 2 / (h[which].sum(axis=0) + l2)).sum())
 
     gains = [0.0]
-    for question in itertools.product(range(4), (False, True)):
+    for question in itertools.product(range(columns()[column].n_bins - 1), (False, True)):
         yes = answers(column, question)
         sides = rows & yes, rows & ~yes
         if all(given.weights[side].sum() >= LEAST_BRANCH for side in sides):
@@ -101,7 +101,16 @@ def test_cuts_lie_between_values_and_gaps_have_a_bin_of_their_own() -> None:
     assert cut.steps.tolist() == [1.5, 3.0]
     assert cut.of(codes).tolist() == [0, 1, 3, 2, 1]
     category = cut_column(Column("c", "category", np.zeros(0), ("a", "b"), gaps=True), codes, np.ones(5))
-    assert category.of(np.array([0.0, 1.0, 2.0, np.nan])).tolist() == [0, 1, 2, 3]
+    assert category.of(np.array([0.0, 1.0, 2.0, np.nan])).tolist() == [0, 1, 3, 2]  # 3: no category, never asked for
+    shared = cut_column(Column("c", "category", np.zeros(0), ("a", "b"), shared=True), codes, np.ones(5))
+    assert shared.of(np.array([0.0, 1.0, 2.0])).tolist() == [0, 1, 2]
+
+
+def test_infinite_values_are_beyond_all_cuts() -> None:
+    codes = np.array([-np.inf, 1.0, 2.0, np.inf])
+    cut = cut_column(Column("x", "number", np.array([1.0, 2.0])), codes, np.ones(4))
+    assert cut.steps.tolist() == [1.5]
+    assert cut.of(codes).tolist() == [0, 0, 1, 1]
 
 
 def test_many_values_are_cut_evenly() -> None:

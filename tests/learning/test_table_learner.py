@@ -74,6 +74,26 @@ def test_the_circuit_is_the_sum_of_the_additive_part_and_the_trees(n_classes: in
         type(part.circuit).__post_init__(part.circuit, True)
 
 
+@pytest.mark.parametrize("gaps", [False, True])
+def test_every_category_that_a_tree_asks_for_has_its_own_variable(gaps: bool) -> None:
+    """Of 120 categories, and texts too rare for one, every tenth is of the second class."""
+    rng = np.random.default_rng(0)
+    place = np.concatenate([np.repeat(np.arange(120), 20), np.arange(120, 140)]).astype(float)
+    codes = (np.isin(place % 10, (0, 3)) & (rng.random(len(place)) < 0.9)).astype(np.int64)
+    if gaps:
+        place[::11] = np.nan
+    texts = RawColumn("c", "text", tuple(map(str, range(140))))
+    rows = Table((texts, RawColumn("x")), np.stack([place, rng.normal(size=len(place))], axis=1))
+    encoder, _ = fit_columns(rows)
+    learner = TableLearner(encoder, EncodedSet(rows, codes), len(codes), 2, SETTINGS, get_backend("numpy"))
+    list(learner.grow())
+    learner._n_trees = 25  # whatever was chosen
+    list(learner.refine())
+    parts, parameters = learner.best()
+    model = LogisticCircuit(learner.encoder, parts, (0, 1), parameters.weights, parameters.bias, learner.link)
+    np.testing.assert_allclose(model.logits(rows, precision="float64"), learner.final.logits, atol=1e-5)
+
+
 def test_a_conjunction_is_learned() -> None:
     _, model = learned()
     fresh = table(500, seed=9)

@@ -7,6 +7,9 @@ from numpy.typing import NDArray
 
 from lcml.backend.kernels.compiled import compiled
 
+_MOST_BINS = 256
+"""That of lcml.learning.boosting."""
+
 
 @compiled(fastmath=True)
 def best_questions(
@@ -26,10 +29,10 @@ def best_questions(
     """
     n_columns, n_rows = bins.shape
     n_nodes, n_statistics = gain.shape[1], statistics.shape[1]
-    n_sets, width = (n_statistics - 1) // 2, n_bins.max()
+    n_sets = (n_statistics - 1) // 2
     total, no = np.empty(n_statistics), np.empty(n_statistics)
     for j in range(n_columns):
-        sums = np.zeros((n_nodes, width, n_statistics))
+        sums = np.zeros((n_nodes, n_bins[j], n_statistics))
         if n_statistics == 3:
             for i in range(n_rows):
                 a, b = node[i], bins[j, i]
@@ -41,7 +44,7 @@ def best_questions(
                 a, b = node[i], bins[j, i]
                 for m in range(n_statistics):
                     sums[a, b, m] += statistics[i, m]
-        gap = n_bins[j] - 1
+        last = n_bins[j] - 1  # that of gaps, or of categories what cannot be asked for
         for a in range(n_nodes):
             for m in range(n_statistics):
                 total[m] = 0.0
@@ -52,11 +55,11 @@ def best_questions(
                 base += total[k] ** 2 / (total[n_sets + k] + l2)
             gain[j, a], place[j, a] = 0.0, 0
             for gap_below in range(2):
-                if gap_below and (is_category[j] or sums[a, gap, n_statistics - 1] == 0):
+                if gap_below and (is_category[j] or sums[a, last, n_statistics - 1] == 0):
                     continue
                 for m in range(n_statistics):
-                    no[m] = sums[a, gap, m] if gap_below else 0.0
-                for b in range(n_bins[j] if is_category[j] else gap):
+                    no[m] = sums[a, last, m] if gap_below else 0.0
+                for b in range(last):
                     if sums[a, b, n_statistics - 1] == 0:
                         continue
                     for m in range(n_statistics):
@@ -69,4 +72,4 @@ def best_questions(
                         score += no[k] ** 2 / (no[n_sets + k] + l2)
                         score += (total[k] - no[k]) ** 2 / (total[n_sets + k] - no[n_sets + k] + l2)
                     if score > gain[j, a]:
-                        gain[j, a], place[j, a] = score, gap_below * width + b
+                        gain[j, a], place[j, a] = score, gap_below * _MOST_BINS + b
