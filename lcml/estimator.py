@@ -269,10 +269,12 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         everything, stops = None, list[bool]()
         learner: Learner | TableLearner
         if isinstance(encoder, ColumnsEncoder) and with_trees:
-            every = raw if aside is rest else raw.joined(choosing)
+            sets = [raw] if aside is rest and eval_examples is None else [raw, choosing]
+            column_codes = np.concatenate([encoder.codes(part.features) for part in sets])
+            every = np.concatenate([part.labels for part in sets])
             learner = TableLearner(
                 encoder,
-                EncodedSet(every.features, every.labels, joined_weights(of_rest, choosing_weights, every)),
+                EncodedSet(column_codes, every, joined_weights(of_rest, choosing_weights, len(every))),
                 len(rest),
                 len(self.classes_),
                 settings,

@@ -16,7 +16,8 @@ from lcml.model.metrics import Quality
 @dataclass(frozen=True, eq=False)
 class EncodedSet:
     """Examples ready for a circuit: values (n_examples, n_variables) in [0, 1], an array or what gives one when sliced;
-    labels (n_examples,) class codes; weights (n_examples,) of 0 or more, None for ones."""
+    for trees codes of a table's columns; labels (n_examples,) class codes; weights (n_examples,) of 0 or more, None for
+    ones."""
 
     values: Matrix
     labels: NDArray[np.int64]

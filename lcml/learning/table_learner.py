@@ -55,7 +55,7 @@ BLOCK = 10
 
 
 class TableLearner:
-    """Learns from `examples`, whose values are a `Table`, under an encoder fitted to the first `n_train` of them.
+    """Learns from `examples`, whose values are `encoder.codes` of tables; the encoder is fitted to the first `n_train`.
 
     The others choose; where examples are few, and not `held_out`, all are divided into folds instead. At the end all
     train, but those held out. should_stop: asked often; once true, the learner ends with what it has. encoder: once
@@ -87,7 +87,7 @@ class TableLearner:
         self.folds = [(np.arange(n_train), np.arange(n_train, n))]
         if not held_out and (n_train == n or chosen_by_folds(n, n_classes)):
             self.folds = _divided(self._labels, settings.folds, settings.seed)
-        codes = encoder.codes(examples.values)
+        codes = examples.values[:]
         seen = self._final
         training_weights = np.where(np.isin(np.arange(n), seen), self._weights, 0.0)
         self._design = AdditiveDesign(encoder.columns, codes, training_weights)

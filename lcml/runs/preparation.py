@@ -75,8 +75,8 @@ class Prepared:
     def everything(self) -> EncodedSet:
         """Training and validation examples together, to learn from."""
         examples, by_class = self.splits.train.joined(self.splits.valid), _by_class(self.config, self.splits)
-        if self.with_trees:
-            return EncodedSet(examples.features, examples.labels, _weights(by_class, examples))
+        if isinstance(self.encoder, ColumnsEncoder) and self.with_trees:
+            return EncodedSet(self.encoder.codes(examples.features), examples.labels, _weights(by_class, examples))
         return _training_set(examples, self.config, self.encoder, self.image_shape, self.backend, by_class)
 
 

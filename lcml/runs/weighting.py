@@ -65,9 +65,9 @@ def merged(examples: Examples, weights: FloatArray | None) -> tuple[Examples, Fl
     return examples.select(first), np.bincount(which, weights).astype(np.float64)
 
 
-def joined_weights(first: FloatArray | None, second: FloatArray | None, examples: Examples) -> FloatArray | None:
-    """The weights of examples of which the first have those of `first`, and all others 1 where `second` is None."""
+def joined_weights(first: FloatArray | None, second: FloatArray | None, n_examples: int) -> FloatArray | None:
+    """The weights of n_examples of which the first have those of `first`, and all others 1 where `second` is None."""
     if first is None:
         return None
-    rest = np.ones(len(examples) - len(first)) if second is None else second
-    return np.concatenate([first, rest])[: len(examples)]
+    rest = np.ones(n_examples - len(first)) if second is None else second
+    return np.concatenate([first, rest])[:n_examples]

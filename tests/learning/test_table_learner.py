@@ -40,14 +40,20 @@ def labels(rows: Table, n_classes: int = 2) -> NDArray[np.int64]:
     return np.asarray(side + (n_classes > 2) * (np.nan_to_num(values[:, 1], nan=-9) < -0.5)).astype(np.int64)
 
 
+def codes_of(rows: Table) -> NDArray[np.float64]:
+    """Under the encoder of the training rows."""
+    return fit_columns(table())[0].codes(rows)
+
+
 def learned(
     settings: LearnSettings = SETTINGS, n_classes: int = 2, **options: object
 ) -> tuple[TableLearner, LogisticCircuit]:
     rows = table()
-    examples = EncodedSet(rows, labels(rows, n_classes))
+    encoder, _ = fit_columns(rows)
+    examples = EncodedSet(encoder.codes(rows), labels(rows, n_classes))
     given = {"examples": examples, "n_train": N} | options
     learner = TableLearner(
-        fit_columns(rows)[0],
+        encoder,
         n_classes=n_classes,
         settings=settings,
         backend=get_backend("numpy"),
@@ -85,7 +91,9 @@ def test_every_category_that_a_tree_asks_for_has_its_own_variable(gaps: bool) ->
     texts = RawColumn("c", "text", tuple(map(str, range(140))))
     rows = Table((texts, RawColumn("x")), np.stack([place, rng.normal(size=len(place))], axis=1))
     encoder, _ = fit_columns(rows)
-    learner = TableLearner(encoder, EncodedSet(rows, codes), len(codes), 2, SETTINGS, get_backend("numpy"))
+    learner = TableLearner(
+        encoder, EncodedSet(encoder.codes(rows), codes), len(codes), 2, SETTINGS, get_backend("numpy")
+    )
     list(learner.grow())
     learner._n_trees = 25  # whatever was chosen
     list(learner.refine())
@@ -112,7 +120,7 @@ def test_what_is_held_out_chooses_and_never_trains() -> None:
     shuffled = np.concatenate([labels(rows), 1 - labels(other)])
     settings = dataclasses.replace(SETTINGS, trees=0)
     models = [
-        learned(settings, examples=EncodedSet(examples, codes), held_out=True)[0]
+        learned(settings, examples=EncodedSet(codes_of(examples), codes), held_out=True)[0]
         for examples, codes in ((every, same), (changed, shuffled))
     ]
     problem = models[0].problem(np.arange(N))
@@ -132,7 +140,7 @@ def test_an_example_of_weight_two_is_there_twice() -> None:
         train = rows.select(select).joined(choosing)
         codes = np.concatenate([labels(rows)[select], labels(choosing)])
         every = None if of_rows is None else np.concatenate([of_rows, np.ones(200)])
-        examples = EncodedSet(train, codes, every)
+        examples = EncodedSet(codes_of(train), codes, every)
         found.append(learned(settings, examples=examples, n_train=len(select), held_out=True)[1])
     fresh = table(300, seed=4)
     np.testing.assert_allclose(found[0].logits(fresh), found[1].logits(fresh), atol=1e-3)
