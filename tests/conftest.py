@@ -10,11 +10,24 @@ from pathlib import Path
 import pytest
 
 
+_VARIABLES_OF_MLFLOW = ("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME", "MLFLOW_EXPERIMENT_ID")
+
+
 @pytest.fixture(autouse=True)
 def _no_variables_of_mlflow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs are recorded where a test says, whatever the environment says."""
-    for name in ("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME", "MLFLOW_EXPERIMENT_ID"):
-        monkeypatch.delenv(name, raising=False)
+    """Runs are recorded where a test says, whatever the environment says; what MLflow sets there itself goes again."""
+    for name in _VARIABLES_OF_MLFLOW:
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_variables_of_mlflow_at_the_start() -> Iterator[None]:
+    """The same for fixtures that live longer than a test."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in _VARIABLES_OF_MLFLOW:
+            patch.delenv(name, raising=False)
+        yield
 
 
 @pytest.fixture

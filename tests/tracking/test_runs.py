@@ -64,9 +64,10 @@ def test_an_artifact_is_fetched_by_name(database: Path, tmp_path: Path) -> None:
         download_artifact(run_id, "plots/none", address(database), tmp_path)
 
 
-def test_only_runs_whose_process_died_here_are_stale(database: Path) -> None:
+def test_only_runs_whose_process_died_here_are_stale(database: Path, tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", PROCESS, address(database), "die"], check=True)
-    alive, elsewhere = MlflowTracker(address(database)), MlflowTracker(address(database))
+    spools = tmp_path / "spools"  # of their own: they would send what the dead one left, and so close it
+    alive, elsewhere = (MlflowTracker(address(database), spool_dir=spools) for _ in range(2))
     alive.start("alive", {}, {}, DATA)
     elsewhere.start("elsewhere", {}, {"lcml.host": "another", "lcml.pid": "1"}, DATA)
     for tracker in (alive, elsewhere):
