@@ -41,6 +41,7 @@ from lcml.runs.preparation import (
     choose_places,
     choose_vtree,
     encoded_shape,
+    grows_trees,
     make_encoder,
     takes_columns,
     to_learn_from,
@@ -239,7 +240,7 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         shape = check_shape(chosen.image_shape, examples.features.shape[1], "X")
         names = getattr(self, "feature_names_in_", None)
         of_table = takes_columns(chosen.encoder, examples.features, shape, chosen.channels)
-        with_trees = of_table and settings.structure != "splits"
+        with_trees = grows_trees(chosen, of_table, settings)
         in_folds = with_trees and chosen_by_folds(len(codes), len(self.classes_)) and eval_examples is None
         rest, aside = set_aside(codes, 0 if in_folds else valid_fraction, settings.seed)
         raw = examples.select(rest)
