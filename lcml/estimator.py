@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -47,6 +48,7 @@ from lcml.runs.preparation import (
     to_learn_from,
 )
 from lcml.runs.records import RoundRecord
+from lcml.runs.reference import reference
 from lcml.runs.specs import parse_augment, parse_view
 from lcml.runs.weighting import class_weights, example_weights, joined_weights, merged
 from lcml.tracking.autologging import follow
@@ -327,6 +329,9 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
                 "versions": {"lcml": __version__, "scikit-learn": version("scikit-learn")},
             },
         )
+        if of_table:
+            told = {"reference": reference(self.model_, raw.features, backend)}
+            self.model_ = replace(self.model_, provenance={**self.model_.provenance, **told})
 
 
 LogisticCircuitClassifier.__doc__ = f"{LogisticCircuitClassifier.__doc__}\n{described(Parameters)}"
