@@ -72,7 +72,9 @@ def counterfactual(
         some = ", ".join(known[:12]) + (", ..." if len(known) > 12 else "")
         raise SettingsError(f"fixed: there is no {unknown[0]!r}; the names are {some}")
     search = Search(model, example, known=True, work=work)
-    may = np.array([name not in fixed and len(values) > 1 for name, values in zip(known, search.domain.values, strict=True)])
+    may = np.array(
+        [name not in fixed and len(values) > 1 for name, values in zip(known, search.domain.values, strict=True)]
+    )
     label = model.classes[search.code]
     verdict = search.decide(may)
     if verdict.other is None:

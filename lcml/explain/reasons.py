@@ -82,9 +82,7 @@ def sufficient_reason(
     return _reason(search, held, names, not left_open)
 
 
-def _probable(
-    search: Search, probability: float, background: Any, names: Sequence[str] | None
-) -> SufficientReason:
+def _probable(search: Search, probability: float, background: Any, names: Sequence[str] | None) -> SufficientReason:
     if background is None or len(background) < LEAST_ROWS:
         n_rows = 0 if background is None else len(background)
         raise DataError(f"a probability is measured on other rows; expected at least {LEAST_ROWS}, found {n_rows}")
@@ -104,9 +102,7 @@ def _probable(
     return _reason(search, held, names, True, share, len(others))
 
 
-def _spared(
-    order: NDArray[np.intp], keeps: Callable[[NDArray[np.bool_], int], bool]
-) -> NDArray[np.bool_]:
+def _spared(order: NDArray[np.intp], keeps: Callable[[NDArray[np.bool_], int], bool]) -> NDArray[np.bool_]:
     """(d,) the inputs that are left when as many as can be are spared in this order: runs of twice as many as long as
     that works, of half as many where not. keeps: of the inputs that are free, and how many of them are new."""
     free, first, step = np.zeros(len(order), bool), 0, 1

@@ -22,7 +22,8 @@ from lcml.model.model import LogisticCircuit
 WORK = 1 << 25
 """Nodes of circuits that one question may look at."""
 
-MOST_BOXES = 1024
+MOST_BOXES = 256
+"""Boxes that one question may look at: more close few questions that so many leave open, and each takes a second."""
 
 BATCH = 32
 """Boxes that are halved together."""
