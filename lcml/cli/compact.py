@@ -28,10 +28,10 @@ _PATIENCE = 3
 
 def compact(
     model: ModelArgument,
+    output: Annotated[str, option("The model file to write.", "--output", "-o", metavar="FILE")],
     data: Annotated[
         str | None, typer.Argument(metavar="DATA", help="The data trained on, to drop conditions and fit the others.")
     ] = None,
-    output: Annotated[str, option("The model file to write.", "--output", "-o", metavar="FILE")] = ...,  # type: ignore[assignment]
     max_conditions: Annotated[
         int | None, option("Drop what matters least, down to so many conditions.", metavar="N", min=1)
     ] = None,
@@ -88,8 +88,8 @@ def compact(
         after = compacted(before)
     save_model(after, output)
     counts = {
-        "n_elements": before.n_elements,
-        "n_or_gates": before.n_or_gates,
+        "n_elements": after.n_elements,
+        "n_or_gates": after.n_or_gates,
         "n_parameters_before": before.n_parameters,
         "n_parameters_after": after.n_parameters,
     }

@@ -26,6 +26,16 @@ def explain(
     data: DataArgument,
     row: Annotated[int, option("Which example of the data (the test part of a set), from 0.", metavar="I", min=0)] = 0,
     top: Annotated[int, option("How many contributions to show.", metavar="N", min=1)] = _TOP,
+    sufficient: Annotated[
+        bool, option("Instead: the inputs that alone keep the label, whatever the others are.", "--sufficient")
+    ] = False,
+    probability: Annotated[
+        float | None, option("With --sufficient: for so many of the data's other rows.", metavar="P", min=0, max=1)
+    ] = None,
+    counterfactual: Annotated[
+        bool, option("Instead: the fewest changes that give another label.", "--counterfactual")
+    ] = False,
+    fixed: Annotated[str | None, option("With --counterfactual: what may not change.", metavar="NAME,NAME,...")] = None,
     target: TargetOption = None,
     data_dir: DataDirOption = None,
     json: JsonOption = False,
@@ -39,12 +49,14 @@ def explain(
     import numpy as np
 
     from lcml.cli.inputs import read_examples
+    from lcml.cli.reasons import check_reasons, tell_counterfactual, tell_reason
     from lcml.errors import ContradictionError, DataError
     from lcml.explain.contributions import average_features
     from lcml.explain.contributions import explain as explain_example
     from lcml.formats import load_model
     from lcml.inputs.table import Table
 
+    check_reasons(sufficient, counterfactual, probability, fixed)
     loaded = load_model(model)
     try:
         examples = read_examples(loaded, data, target=target, data_dir=data_dir)
@@ -54,6 +66,13 @@ def explain(
         labels = []
     if row >= len(examples):
         raise DataError(f"{data} has {len(examples)} examples here, so there is no row {row} (rows count from 0)")
+    one = examples.features[row : row + 1]
+    if sufficient or counterfactual:
+        about = {"model_path": model, "data": data, "row": row, "true_label": labels[row] if labels else None}
+        rest = examples.select(np.delete(np.arange(len(examples)), row)).features
+        if sufficient:
+            return tell_reason(loaded, one, rest, probability, about, json)
+        return tell_counterfactual(loaded, one, rest, fixed, about, json)
     others = np.linspace(0, len(examples) - 1, min(len(examples), _MOST_AVERAGED)).astype(int)
     n_averaged, average = len(others) if len(others) > 1 else 0, None
     try:
@@ -61,7 +80,6 @@ def explain(
             average = average_features(loaded, examples.features[others], open_backend("auto"))
     except ContradictionError:  # of another example, which has no features
         n_averaged = 0
-    one = examples.features[row : row + 1]
     found = explain_example(loaded, one if isinstance(one, Table) else one[0], top=top, average=average)
     truth = labels[row] if labels else None
     chances = {str(name): p for name, p in zip(loaded.classes, found.probabilities, strict=True)}

@@ -14,6 +14,7 @@ below and above by the passes with the least and the largest probabilities.
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,7 +92,7 @@ class MarginBounds:
     def _without_literals(self, part: Part, weights: FloatArray) -> FloatArray:
         """The weights (n_margins, n_cells, n_flows) of elements; those of literals go over to `linear`."""
         n, starts = part.circuit.n_variables, part.view.cell_start
-        for cell, (first, stop) in enumerate(zip(starts[:-1], starts[1:], strict=True)):
+        for cell, (first, stop) in enumerate(pairwise(starts.tolist())):
             true, false = weights[:, cell, :n], weights[:, cell, n : 2 * n]
             self._constant = self._constant + false.sum(axis=1)
             for read in part.view.index[first:stop]:
@@ -122,16 +123,16 @@ class _PartBound:
         view, n = self._part.view, len(low)
         total = np.zeros((n, len(self._weights)))
         low, high = (np.concatenate([ends, np.zeros((n, 1))], axis=1) for ends in (low, high))
-        for cell, (first, stop) in enumerate(zip(view.cell_start[:-1], view.cell_start[1:], strict=True)):
+        for cell, (first, stop) in enumerate(pairwise(view.cell_start.tolist())):
             read = view.index[first:stop]
             of_cell = self._roots if view.root else self._means
-            ends = [values[:, read].reshape(-1, read.shape[1]).T for values in (low, high)]
-            total += of_cell(self._weights[:, cell], *ends, len(read))
+            least, most = (values[:, read].reshape(-1, read.shape[1]).T for values in (low, high))
+            total += of_cell(self._weights[:, cell], least, most, len(read))
         return total
 
     def _means(self, weights: FloatArray, low: FloatArray, high: FloatArray, n_positions: int) -> FloatArray:
         least = np.stack([self._least_proofs(of, low, high) for of in weights], axis=1)
-        return least.reshape(-1, n_positions, len(weights)).mean(axis=1)
+        return np.asarray(least.reshape(-1, n_positions, len(weights)).mean(axis=1))
 
     def _least_proofs(self, weights: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
         """(n,) the least mean of M at the root, for variables (n_variables, n) between these ends."""
@@ -152,7 +153,8 @@ class _PartBound:
             whole = np.add.reduceat(share, starts, axis=0)
             mean = np.add.reduceat(np.where(share > 0, rows, 0) * share, starts, axis=0)
             value[gates] = np.where(known & (whole > 0), mean / np.where(whole > 0, whole, 1), found)
-        return value[-1]
+        least_mean: FloatArray = value[-1]
+        return least_mean
 
     def _roots(self, weights: FloatArray, low: FloatArray, high: FloatArray, n_positions: int) -> FloatArray:
         ends = []

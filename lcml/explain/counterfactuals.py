@@ -17,7 +17,7 @@ from lcml.errors import SettingsError
 from lcml.explain.domains import Domain, codes_of
 from lcml.explain.names import shown_names
 from lcml.explain.reasons import values_in_words
-from lcml.explain.search import WORK, Search
+from lcml.explain.search import WORK, Search, differ
 from lcml.inputs.columns import ColumnsEncoder
 from lcml.model.model import LogisticCircuit
 
@@ -86,16 +86,14 @@ def counterfactual(
     inputs = _changes(search.domain, codes)
     before, after = (values_in_words(model, of, inputs, names) for of in (search.domain.own, codes))
     raw = search.domain.raw(codes[None])
-    other = int(model.predict_proba(raw, precision="float64")[0].argmax())
-    chance = float(model.predict_proba(raw, precision="float64")[0, other])
-    return Counterfactual(
-        label, model.classes[other], tuple(inputs), tuple(before), tuple(after), chance, tuple(codes.tolist()), fewest
-    )
+    chances = model.predict_proba(raw, precision="float64")[0]
+    other = model.classes[int(chances.argmax())]
+    told = tuple(inputs), tuple(before), tuple(after)
+    return Counterfactual(label, other, *told, float(chances.max()), tuple(codes.tolist()), fewest)
 
 
 def _changes(domain: Domain, codes: FloatArray) -> list[int]:
-    same = (codes == domain.own) | (np.isnan(codes) & np.isnan(domain.own))
-    return [int(j) for j in np.flatnonzero(~same)]
+    return [int(j) for j in np.flatnonzero(differ(codes, domain.own))]
 
 
 def _fewer(search: Search, codes: FloatArray) -> FloatArray:

@@ -2,7 +2,8 @@
 
 Branch and bound (Land & Doig, Econometrica 1960) over boxes, which leave every free input some of the values of
 `lcml.explain.domains`. A box whose margins are bounded to keep the decision is done; of others one input's values are
-halved, those of the lowest bound first, until every input has one value: an example, which the model decides.
+halved, those of the lowest bound first, until every input has one value: an example, which the model decides. Under
+roots, and where channels are made of inputs, margins may be lowest between values: there only the first bound counts.
 """
 
 from collections.abc import Iterator, Sequence
@@ -67,6 +68,11 @@ class Search:
         self._most_boxes = min(max(BATCH, n_boxes), MOST_BOXES)
         self._others: list[FloatArray] = []
 
+    @property
+    def _is_linear(self) -> bool:
+        """Whether logits are linear in every input between its values: not in those of channels, nor under roots."""
+        return self.domain.has_blocks and not any(part.view.root for part in self.model.parts)
+
     @cached_property
     def singles(self) -> list[FloatArray]:
         """By input, the margins (n_values, n_margins) with each of its values in place of its own."""
@@ -81,9 +87,9 @@ class Search:
 
     def decide(self, free: NDArray[np.bool_]) -> Verdict:
         """Whether the class stays for all values of the free inputs (d,) and the example's own of the others."""
-        for other in self._others:
-            if not _differ(other, self.domain.own)[~free].any():
-                return Verdict(False, other)
+        for known in self._others:
+            if not differ(known, self.domain.own)[~free].any():
+                return Verdict(False, known)
         root = self._root(free)
         if self._opened([root]) == [None]:
             return Verdict(True)
@@ -121,8 +127,8 @@ class Search:
             weights = self._bounds.linear.T
             linear = low @ np.maximum(weights, 0) + high @ np.minimum(weights, 0)
         least = self._bounds.rest(low, high) + linear
-        kept = self.margins.kept(least).all(axis=1)
-        return [None if done else float(lowest) for done, lowest in zip(kept, least.min(axis=1), strict=True)]
+        kept = self.margins.kept(least).all(axis=1).tolist()
+        return [None if done else lowest for done, lowest in zip(kept, least.min(axis=1).tolist(), strict=True)]
 
     def _root(self, free: NDArray[np.bool_]) -> _Box:
         choices = {int(j): np.arange(len(self.domain.values[j])) for j in np.flatnonzero(free)}
@@ -183,6 +189,8 @@ class Search:
         return {int(j): rank for rank, j in enumerate(self.order)}
 
     def _branch(self, root: _Box) -> Verdict:
+        if not self._is_linear:
+            return Verdict(None)
         pending, n_boxes = [(-np.inf, root)], 0
         while pending:
             pending.sort(key=lambda entry: -entry[0])
@@ -228,7 +236,7 @@ class Search:
             margins = self.margins.of(self.domain, candidates)
             best = int(margins.min(axis=1).argmin())
             if not self.margins.kept(margins[best]).all():
-                return candidates[best]
+                return np.asarray(candidates[best])
             if margins[best].min() >= lowest:
                 return None
             codes, lowest = candidates[best], float(margins[best].min())
@@ -237,7 +245,7 @@ class Search:
     def _first_other(self, codes: FloatArray) -> FloatArray | None:
         """The first of codes (n, d) that the model gives another class."""
         changed = np.flatnonzero(~self.keeps(codes))
-        return codes[changed[0]] if len(changed) else None
+        return np.asarray(codes[changed[0]]) if len(changed) else None
 
 
 def _changed(codes: FloatArray, tried: list[tuple[int, FloatArray]]) -> FloatArray:
@@ -248,5 +256,6 @@ def _changed(codes: FloatArray, tried: list[tuple[int, FloatArray]]) -> FloatArr
     return found
 
 
-def _differ(a: FloatArray, b: FloatArray) -> NDArray[np.bool_]:
-    return ~((a == b) | (np.isnan(a) & np.isnan(b)))
+def differ(a: FloatArray, b: FloatArray) -> NDArray[np.bool_]:
+    """Where codes are not the same; gaps are."""
+    return np.asarray(~((a == b) | (np.isnan(a) & np.isnan(b))))

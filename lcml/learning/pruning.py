@@ -123,7 +123,7 @@ def costs(model: LogisticCircuit, objective: Objective) -> FloatArray:
 
 
 def with_conditions(model: LogisticCircuit, kept: NDArray[np.bool_]) -> LogisticCircuit:
-    """The model with weights for some of its conditions (n_conditions,) alone; parts that have none left go, but one."""
+    """The model with weights for some of its conditions (n_conditions,) alone; parts without any go, but the last."""
     parts, weights, first, first_feature = [], [], 0, 0
     for part in model.parts:
         flows, n_cells = part.flows, part.view.n_cells
