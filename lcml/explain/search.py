@@ -127,8 +127,8 @@ class Search:
             weights = self._bounds.linear.T
             linear = low @ np.maximum(weights, 0) + high @ np.minimum(weights, 0)
         least = self._bounds.rest(low, high) + linear
-        kept = self.margins.kept(least).all(axis=1).tolist()
-        return [None if done else lowest for done, lowest in zip(kept, least.min(axis=1).tolist(), strict=True)]
+        kept = self.margins.kept(least).all(axis=1)
+        return [None if kept[i] else lowest for i, lowest in enumerate(least.min(axis=1).tolist())]
 
     def _root(self, free: NDArray[np.bool_]) -> _Box:
         choices = {int(j): np.arange(len(self.domain.values[j])) for j in np.flatnonzero(free)}

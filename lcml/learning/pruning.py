@@ -9,7 +9,7 @@ the second order of the loss at the weights, the bias free to make up for the me
 with the curvature h of the loss. After every step the convex fit of what is left goes on from the weights that stay.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -63,8 +63,15 @@ class PrunedStep:
     valid: Quality
 
 
-def n_conditions(parts: Sequence[Part]) -> int:
-    return sum(int(part.weighted.sum()) for part in parts)
+def conditions_of(model: LogisticCircuit) -> list[NDArray[np.intp]]:
+    """By condition, its features: one per cell."""
+    found: list[NDArray[np.intp]] = []
+    first = 0
+    for part in model.parts:
+        numbers = first + np.arange(part.n_features).reshape(part.view.n_cells, -1)
+        found += list(numbers.T)
+        first += part.n_features
+    return found
 
 
 def prune(
@@ -81,15 +88,15 @@ def prune(
     or parameters where that is given. They are fitted to `train`; flows without weights stay so."""
     n_sets = len(model.bias)
     while True:
-        objective = _objective(model, train, backend)
+        objective = objective_of(model, train, backend)
         model = _fitted(model, objective, penalty)
-        found = _objective(model, valid, backend).quality(_parameters(model))
-        n = n_conditions(model.parts)
+        found = objective_of(model, valid, backend).quality(_parameters(model))
+        features = conditions_of(model)
+        n = len(features)
         yield PrunedStep(model, n, objective.quality(_parameters(model)), found)
         sizes, most = np.ones(n, np.int64), most_conditions
         if most_parameters is not None:
-            cells = [part.view.n_cells for part in model.parts for _ in part.flows]
-            sizes, most = n_sets * np.array(cells, np.int64), most_parameters - n_sets
+            sizes, most = n_sets * np.array([len(of) for of in features]), most_parameters - n_sets
         if sizes.sum() <= most or n <= 1:
             return
         order = np.argsort(-costs(model, objective), kind="stable")
@@ -99,7 +106,7 @@ def prune(
 
 def refitted(model: LogisticCircuit, examples: Labelled, penalty: Penalty, backend: Backend) -> LogisticCircuit:
     """The model fitted to other examples."""
-    return _fitted(model, _objective(model, examples, backend), penalty)
+    return _fitted(model, objective_of(model, examples, backend), penalty)
 
 
 def costs(model: LogisticCircuit, objective: Objective) -> FloatArray:
@@ -114,35 +121,25 @@ def costs(model: LogisticCircuit, objective: Objective) -> FloatArray:
     squares, means, total = (objective.features.backend.to_host(part) for part in objective.features.sum(sums))
     spread = squares - means**2 / np.maximum(total, np.finfo(np.float64).tiny)[:, None]
     by_feature = 0.5 * (model.weights**2 * np.maximum(spread[:, objective.features.row_of], 0)).sum(axis=0)
-    found, first = [], 0
-    for part in model.parts:
-        of_part = by_feature[first : first + part.n_features].reshape(part.view.n_cells, -1)
-        found.append(of_part.sum(axis=0))
-        first += part.n_features
-    return np.concatenate(found)
+    return np.array([by_feature[features].sum() for features in conditions_of(model)])
 
 
 def with_conditions(model: LogisticCircuit, kept: NDArray[np.bool_]) -> LogisticCircuit:
-    """The model with weights for some of its conditions (n_conditions,) alone; parts without any go, but the last."""
-    parts, weights, first, first_feature = [], [], 0, 0
-    for part in model.parts:
-        flows, n_cells = part.flows, part.view.n_cells
-        own = kept[first : first + len(flows)]
-        of_part = model.weights[:, first_feature : first_feature + part.n_features]
-        first, first_feature = first + len(flows), first_feature + part.n_features
+    """The model with weights for some of its conditions (n_conditions,) alone; parts without any go, but the first."""
+    of_part = np.split(kept, np.cumsum([len(part.flows) for part in model.parts])[:-1])
+    parts = []
+    for part, own in zip(model.parts, of_part, strict=True):
         weighted = np.zeros_like(part.weighted)
-        weighted[flows[own]] = True
+        weighted[part.flows[own]] = True
         parts.append(Part(part.view, part.circuit, weighted))
-        weights.append(of_part.reshape(len(of_part), n_cells, -1)[..., own].reshape(len(of_part), -1))
-    used = [number for number, part in enumerate(parts) if part.n_features or not part.circuit.is_tautology] or [0]
-    return replace(
-        model,
-        parts=tuple(parts[number] for number in used),
-        weights=np.concatenate([weights[number] for number in used], axis=1),
-    )
+    used = tuple(part for part in parts if part.n_features or not part.circuit.is_tautology)
+    features = [of for of, own in zip(conditions_of(model), kept, strict=True) if own]
+    columns = np.sort(np.concatenate([np.zeros(0, np.intp), *features]))
+    return replace(model, parts=used or tuple(parts[:1]), weights=model.weights[:, columns])
 
 
-def _objective(model: LogisticCircuit, examples: Labelled, backend: Backend) -> Objective:
+def objective_of(model: LogisticCircuit, examples: Labelled, backend: Backend) -> Objective:
+    """The mean loss of examples, without penalty, for a weight per feature."""
     store = FeatureStore(model.parts, encoded(model.encoder, examples.features), backend, precision="float32")
     return Objective(store, examples.labels, len(model.classes), link=model.link)
 

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -127,9 +128,10 @@ def test_wrong_pruning_is_refused(trained: tuple[Path, Path], tmp_path: Path) ->
     assert not (tmp_path / "out.lcml").exists()
 
 
-def header(card: str) -> dict:
+def header(card: str) -> dict[str, Any]:
     _, front, _ = card.split("---\n", 2)
-    return yaml.safe_load(front)
+    found: dict[str, Any] = yaml.safe_load(front)
+    return found
 
 
 def test_a_card(trained: tuple[Path, Path], tmp_path: Path) -> None:

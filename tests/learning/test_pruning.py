@@ -12,7 +12,7 @@ from lcml.circuits.parts import Part
 from lcml.circuits.views import IdentityView, WindowView, window_vtree
 from lcml.circuits.vtree import balanced
 from lcml.inputs.encoders import ScaleEncoder
-from lcml.learning.pruning import Labelled, Penalty, n_conditions, prune, refitted, with_conditions
+from lcml.learning.pruning import Labelled, Penalty, conditions_of, prune, refitted, with_conditions
 from lcml.model.metrics import quality
 from lcml.model.model import LogisticCircuit
 
@@ -74,8 +74,8 @@ def test_a_limit_on_parameters_counts_cells_and_classes() -> None:
     steps = list(prune(model, examples, examples, Penalty(0.1), NUMPY, most_parameters=40))
     assert steps[0].model.n_parameters == model.n_parameters
     assert 40 - 12 < steps[-1].model.n_parameters <= 40
-    assert steps[-1].n_conditions == n_conditions(steps[-1].model.parts)
-    few = with_conditions(model, np.arange(n_conditions(parts)) < 2)
+    assert steps[-1].n_conditions == len(conditions_of(steps[-1].model))
+    few = with_conditions(model, np.arange(len(conditions_of(model))) < 2)
     assert [part.view for part in few.parts] == [window]
     np.testing.assert_array_equal(few.flow_weights[0][..., :2], model.flow_weights[0][..., :2])
 
