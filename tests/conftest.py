@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-
 _VARIABLES_OF_MLFLOW = ("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME", "MLFLOW_EXPERIMENT_ID")
 
 

@@ -20,7 +20,7 @@ from lcml.backend import Backend, get_backend
 from lcml.data.raw import listed
 from lcml.errors import DataError
 from lcml.explain.conditions import ALWAYS, conditions
-from lcml.explain.groups import feature_groups, group_in_words, own_column, place_in_words, summed
+from lcml.explain.groups import Group, feature_groups, group_in_words, own_column, place_in_words, summed
 from lcml.explain.names import part_words, shown_names
 from lcml.explain.pixels import place_of
 from lcml.explain.records import Contribution, Explanation, Place
@@ -80,25 +80,29 @@ def explain(
     top: int = TOP,
     average: FloatArray | None = None,
     against: int | str | None = None,
+    *,
+    groups: Sequence[Group] | None = None,
+    backend: Backend | None = None,
 ) -> Explanation:
     """Why a raw example gets its label: the `top` contributions of largest magnitude, none of exactly 0.
 
     example: (d,), or a `Table` of one row, whose features about one column alone are told together, with the value that
     it has there: flow and average are then what the column adds, and the weight is 1. names: as `feature_conditions`
     takes them. average: the `average_features` of the examples that this one is held against, none by default. against:
-    why the label and not this class, see `Explanation`; DataError where it is the label, or no class. Raises as
-    `LogisticCircuit.logits`.
+    why the label and not this class, see `Explanation`; DataError where it is the label, or no class. groups: the
+    `feature_groups` of the model, where many are explained. By numpy in float64, or in single precision by `backend`.
+    Raises as `LogisticCircuit.logits`.
     """
     one = example if isinstance(example, Table) else [example]
     encoded = model.encoder.encode(one).astype(np.float64)
-    values = _values(model, encoded, get_backend("numpy"))[0]
+    values = feature_values(model, one, backend)[0].astype(np.float64)
     usual = np.zeros_like(values) if average is None else average
     logits = (model.weights @ values + model.bias)[None, :]
     code = int(predicted_codes(logits)[0])
     weights, bias = _weights_against(model, code, against)
     lines: list[_Line] = []
     of_column: dict[int, list[int]] = {}
-    for group in feature_groups(model):
+    for group in feature_groups(model) if groups is None else groups:
         if (column := own_column(model, group)) is not None:
             of_column.setdefault(column, []).extend(group.features)
             continue
@@ -178,7 +182,7 @@ def _weights_against(model: LogisticCircuit, code: int, against: int | str | Non
         raise DataError(f"{against!r} is {what}; hold the example against another of {listed(model.classes)}")
     if len(model.bias) == 1:  # the difference of a class and its only other is its logit
         return weights, bias
-    others, of_other = class_weights(model, model.classes.index(against))  # type: ignore[arg-type]
+    others, of_other = class_weights(model, model.classes.index(against))
     return weights - others, bias - of_other
 
 
