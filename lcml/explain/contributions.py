@@ -8,9 +8,8 @@ times their average features. What all examples share (a large bias, a condition
 explains none of them. Without examples to average, all averages are 0 and the baseline is the bias.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
-from typing import Any, NamedTuple, cast
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +19,10 @@ from lcml.backend import Backend, get_backend
 from lcml.data.raw import listed
 from lcml.errors import DataError
 from lcml.explain.conditions import ALWAYS, conditions
-from lcml.explain.groups import Group, feature_groups, group_in_words, own_column, place_in_words, summed
+from lcml.explain.groups import Group, feature_groups, group_columns, group_in_words, place_in_words, summed
 from lcml.explain.names import part_words, shown_names
 from lcml.explain.pixels import place_of
-from lcml.explain.records import Contribution, Explanation, Place
+from lcml.explain.records import Contribution, Explanation
 from lcml.inputs.columns import ColumnsEncoder
 from lcml.inputs.table import Table
 from lcml.model.head import predicted_codes
@@ -100,42 +99,41 @@ def explain(
     logits = (model.weights @ values + model.bias)[None, :]
     code = int(predicted_codes(logits)[0])
     weights, bias = _weights_against(model, code, against)
-    lines: list[_Line] = []
-    of_column: dict[int, list[int]] = {}
-    for group in feature_groups(model) if groups is None else groups:
-        if (column := own_column(model, group)) is not None:
-            of_column.setdefault(column, []).extend(group.features)
-            continue
-        first, weight = group.features[0], weights[group.features].sum()
-        words = partial(group_in_words, model, group, names)
-        lines.append(_Line(values[first], usual[first], weight, words, partial(place_of, model, group, encoded[0])))
+    of_column, others = _by_column(model, feature_groups(model) if groups is None else groups)
+    first = [group.features[0] for group in others]
+    flow, usually, weight = values[first], usual[first], summed(weights, others)
     if of_column:
+        own = np.array([[weights[f] @ values[f], weights[f] @ usual[f], 1.0] for f in of_column.values()])
+        flow, usually, weight = np.concatenate([[flow, usually, weight], own.T], axis=1)
         told = cast(ColumnsEncoder, model.encoder).in_words(one, shown_names(model) if names is None else names)
-        for column, features in of_column.items():
-            own = weights[features]
-            adds, usually = float(own @ values[features]), float(own @ usual[features])
-            lines.append(_Line(adds, usually, 1.0, partial(told.__getitem__, column), lambda: None))
-    added = np.array([(line.flow - line.average) * line.weight for line in lines])
-    shown = tuple(
-        Contribution(
-            line.words(), float(line.flow), float(line.weight), float(added[i]), float(line.average), line.place()
-        )
-        for i, line in ((i, lines[i]) for i in _largest(added, top))
-    )
+    added = (flow - usually) * weight
+
+    def line(i: int) -> Contribution:
+        figures = float(flow[i]), float(weight[i]), float(added[i]), float(usually[i])
+        if i >= len(others):
+            return Contribution(told[list(of_column)[i - len(others)]], *figures)
+        return Contribution(group_in_words(model, others[i], names), *figures, place_of(model, others[i], encoded[0]))
+
+    shown = tuple(map(line, _largest(added, top)))
     logit, probabilities = float(weights @ values + bias), tuple(model.head.probabilities(logits)[0].tolist())
     baseline = float(weights @ usual + bias)
     rest = logit - baseline - sum(part.contribution for part in shown)
     return Explanation(model.classes[code], probabilities, logit, bias, baseline, shown, rest, against)
 
 
-class _Line(NamedTuple):
-    """A contribution before it is put in words."""
-
-    flow: float
-    average: float
-    weight: float
-    words: Callable[[], str]
-    place: Callable[[], Place | None]
+def _by_column(model: LogisticCircuit, groups: Sequence[Group]) -> tuple[dict[int, list[int]], Sequence[Group]]:
+    """Of a table the features about every column alone, by the column; and the groups of other features."""
+    if not isinstance(model.encoder, ColumnsEncoder):
+        return {}, groups
+    of_column: dict[int, list[int]] = {}
+    others = []
+    for group in groups:
+        columns = group_columns(model, group)
+        if len(columns) == 1:
+            of_column.setdefault(columns[0], []).extend(group.features)
+        else:
+            others.append(group)
+    return of_column, others
 
 
 def top_conditions(

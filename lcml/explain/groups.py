@@ -9,7 +9,6 @@ from lcml.arrays import FloatArray
 from lcml.circuits.views import SelectedView, WindowView
 from lcml.explain.conditions import Cases, CircuitCases, feature_cases
 from lcml.explain.names import part_words
-from lcml.inputs.columns import ColumnsEncoder
 from lcml.model.model import LogisticCircuit
 
 
@@ -48,12 +47,6 @@ def group_columns(model: LogisticCircuit, group: Group) -> tuple[int, ...]:
     return tuple(np.unique(found).tolist())
 
 
-def own_column(model: LogisticCircuit, group: Group) -> int | None:
-    """The column of a table that alone the group's features are about."""
-    columns = group_columns(model, group) if isinstance(model.encoder, ColumnsEncoder) else ()
-    return columns[0] if len(columns) == 1 else None
-
-
 def group_in_words(model: LogisticCircuit, group: Group, names: Sequence[str] | None) -> str:
     """The condition and where it is told, see `lcml.explain.contributions.feature_conditions`."""
     text = group.of_circuit.in_words(group.cases, part_words(model, group.part, names))
@@ -72,4 +65,7 @@ def place_in_words(model: LogisticCircuit, part: int, cell: int) -> str:
 
 def summed(weights: FloatArray, groups: Sequence[Group]) -> FloatArray:
     """(n_groups,) the sum of the weights (n_features,) of every group."""
-    return np.array([weights[group.features].sum() for group in groups])
+    if not groups:
+        return np.zeros(0)
+    starts = np.cumsum([0, *(len(group.features) for group in groups[:-1])])
+    return np.add.reduceat(weights[[feature for group in groups for feature in group.features]], starts)

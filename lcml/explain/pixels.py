@@ -66,8 +66,8 @@ def place_of(model: LogisticCircuit, group: Group, q: FloatArray) -> Place | Non
     pixels = _pixels(case, inputs, n, (height, width), channel_names(model.encoder, view.n_inputs // (height * width)))
     if isinstance(view, WindowView):
         row, column = view.position_origin[first + position].tolist()
-        return Place(group.part, group.cell, row, column, *view.window, pixels)
-    return Place(group.part, group.cell, 0, 0, height, width, pixels)
+        return Place(group.part, group.cell, row, column, *view.window, True, pixels)
+    return Place(group.part, group.cell, 0, 0, height, width, False, pixels)
 
 
 def evidence(model: LogisticCircuit, groups: Sequence[Group], added: FloatArray) -> FloatArray:

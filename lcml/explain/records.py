@@ -30,6 +30,7 @@ class Place:
     column: int
     height: int
     width: int
+    is_window: bool
     pixels: tuple[Pixel, ...]
 
 

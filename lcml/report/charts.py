@@ -9,7 +9,7 @@ import numpy as np
 from lcml.arrays import FloatArray
 from lcml.report.drawing import Drawing, Line, Rect, Shape, Text, fitting
 
-_LEFT, _RIGHT, _TOP, _BOTTOM = 50.0, 12.0, 10.0, 36.0  # room around the axes
+_LEFT, _RIGHT, _TOP, _BOTTOM = 50.0, 12.0, 20.0, 36.0  # room around the axes
 _TICK, _GAP = 4.0, 3.0
 _TICKS = 5
 _DENSITY = 0.25  # of the axes' height, for bars below curves
@@ -38,7 +38,7 @@ class Plot(Drawing):
         names: tuple[str, str] = ("", ""),
         xticks: Sequence[tuple[float, str]] | None = None,
         width: float = 340.0,
-        height: float = 220.0,
+        height: float = 230.0,
     ) -> None:
         super().__init__(width, height, label)
         self._x, self._y = _wide(*x), _wide(*y)
@@ -97,9 +97,9 @@ class Plot(Drawing):
         """Names of series with their colours, at the top, one beside the other."""
         room = (self._right - _LEFT) / len(names)
         for i, (name, colour) in enumerate(names):
-            left = _LEFT + 4 + i * room
-            self.add(Line([(left, _TOP - 3), (left + 12, _TOP - 3)], colour, 3))
-            self.add(Text(left + 16, _TOP + 1, fitting(name, room - 24), title=name))
+            left = _LEFT + i * room
+            self.add(Line([(left, _TOP - 12), (left + 12, _TOP - 12)], colour, 3))
+            self.add(Text(left + 16, _TOP - 8, fitting(name, room - 24), title=name))
 
 
 def _wide(low: float, high: float) -> tuple[float, float]:

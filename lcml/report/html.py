@@ -21,18 +21,18 @@ def figures(drawn: Iterable[str]) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Cells: numbers to the right, None as a dash."""
-    lines = "".join("<tr>" + "".join(_cell(value) for value in row) + "</tr>" for row in rows)
+    """Cells: below a head numbers to the right; None as a dash."""
+    lines = "".join("<tr>" + "".join(_cell(value, bool(head)) for value in row) + "</tr>" for row in rows)
     names = "".join(f'<th scope="col">{escape(name)}</th>' for name in head)
     top = f"<thead><tr>{names}</tr></thead>" if head else ""
     return f'<div class="wide"><table>{top}<tbody>{lines}</tbody></table></div>'
 
 
-def _cell(value: object) -> str:
-    if isinstance(value, int | float):
-        text = f"{value:,}" if isinstance(value, int) else "-" if value != value else f"{value:.4g}"
-        return f'<td class="number">{text}</td>'
-    return f"<td>{'-' if value is None else escape(str(value))}</td>"
+def _cell(value: object, right: bool) -> str:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    text = f"{value:,}" if isinstance(value, int) and is_number else f"{value:.4g}" if is_number else str(value)
+    text = "-" if value is None or text == "nan" else escape(text)
+    return f'<td class="number">{text}</td>' if is_number and right else f"<td>{text}</td>"
 
 
 def said(*sentences: str) -> str:

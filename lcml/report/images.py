@@ -11,7 +11,7 @@ from lcml.report.measured import MOST_CLASSES, Measured
 from lcml.report.why import marked, over, picture
 
 _STRONGEST = 5
-_FAINT = 0.35  # of a picture's brightness, behind a map
+_FAINT = 0.5  # of a picture's brightness, behind a map
 
 
 def images_section(found: Measured) -> tuple[str, str, str]:
@@ -22,7 +22,7 @@ def images_section(found: Measured) -> tuple[str, str, str]:
     codes = [code for code in range(len(found.classes)) if (labels == code).any()][:MOST_CLASSES]
     added, encoded = _by_class(found, codes)
     maps = evidence(model, found.groups, added)
-    most = float(np.quantile(np.abs(maps), 0.995)) if maps.any() else 1.0
+    most = float(np.quantile(np.abs(maps), 0.98)) if maps.any() else 1.0
     strongest, mapped = [], []
     for i, code in enumerate(codes):
         name = found.classes[code]

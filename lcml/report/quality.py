@@ -106,7 +106,16 @@ def _calibration(found: Measured) -> Plot:
     for x, y, n in zip(binned.said, binned.right, binned.sizes, strict=True):
         across, down = plot.at(x, y)
         left = x > 0.5
-        plot.add(Text(across - 6 if left else across + 6, down - 5, str(n), "end" if left else "start", "muted", 9.0))
+        plot.add(
+            Text(
+                across - 6 if left else across + 6,
+                down - 5 if y < 0.9 else down + 12,
+                str(n),
+                "end" if left else "start",
+                "muted",
+                9.0,
+            )
+        )
     return plot
 
 
@@ -149,8 +158,8 @@ def _confusion(found: Measured, counts: FloatArray) -> str:
         lines = [(found.classes[i], found.classes[j], int(errors[i, j])) for i, j in most]
         caption = f"Rows: the {k} true classes in their order; columns: what is predicted."
         return figure(drawing, caption) + f"<div>{table(('true', 'predicted', 'most often'), lines)}</div>"
-    left, top = 90.0, 22.0
-    drawing = Drawing(left + k * _CELL + 60, top + k * _CELL + 64, label)
+    left, top, below = 90.0, 40.0, min(66.0, 7.0 * max(map(len, found.classes)))
+    drawing = Drawing(max(left + k * _CELL + 20, 300.0), top + k * _CELL + 16 + below, label)
     for (i, j), count in np.ndenumerate(counts):
         shade = float((shares if i == j else shades)[i, j])
         x, y = left + j * _CELL, top + i * _CELL
@@ -163,11 +172,11 @@ def _confusion(found: Measured, counts: FloatArray) -> str:
             drawing.add(Text(x + _CELL / 2, y + _CELL / 2 + 4, _short(int(count)), "middle", fill, 10.0, title))
     for i, name in enumerate(found.classes):
         drawing.add(Text(left - 6, top + (i + 0.6) * _CELL, fitting(name, 78), "end", "muted", title=name))
-        below = fitting(name, 60)
+        short = fitting(name, 60)
         at = left + (i + 0.5) * _CELL
-        drawing.add(Text(at + 4, top + k * _CELL + 8, below, "end", "muted", title=name, upward=True))
-    drawing.add(Text(left, 14, "true class by row, predicted by column", fill="muted"))
-    return figure(drawing, label)
+        drawing.add(Text(at + 4, top + k * _CELL + 8, short, "end", "muted", title=name, upward=True))
+    drawing.add(Text(20, 14, label), Text(20, 30, "true class by row, predicted by column", fill="muted"))
+    return figure(drawing)
 
 
 def _largest(values: FloatArray, n: int) -> tuple[Any, ...]:
@@ -204,4 +213,4 @@ def _classes(found: Measured, counts: FloatArray, areas: Mapping[int, Interval])
 def _told(one: Interval | None) -> tuple[float | None, str | None]:
     if one is None:
         return None, None
-    return one.value, f"{one.low:.3f} to {one.high:.3f}" if np.isfinite(one.low) else None
+    return one.value, f"{one.low:.4f} to {one.high:.4f}" if np.isfinite(one.low) else None

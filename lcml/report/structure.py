@@ -10,8 +10,8 @@ from lcml.report.html import figure, heading, said, section, table
 from lcml.report.measured import Measured
 
 _MOST_PARTS, _MOST_LEVELS = 12, 24
-_MOST_NODES = 28
-_ROW, _WIDTH = 74.0, 104.0
+_MOST_NODES = 20
+_ROW, _WIDTH = 74.0, 120.0
 
 
 def structure_section(found: Measured) -> tuple[str, str, str]:

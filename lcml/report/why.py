@@ -10,11 +10,14 @@ from lcml.explain.records import Explanation, Place
 from lcml.report.charts import placed, waterfall
 from lcml.report.drawing import COLOURS, Drawing, Image, Line, Rect, Shape, Text, fitting
 
-PICTURE = 168.0
+PICTURE = 216.0
 """The longer side of an image, in pixels of the page."""
 
 _LEAST_SIDE = 24.0
 _MOST_PIXELS = 512
+_WIDTH, _WIDTH_BESIDE = 530.0, 860.0
+"""Of waterfalls alone, two of which are beside each other on a page, and beside an image, whose words are longer."""
+
 _NUMBERED = 5
 """Conditions drawn over an image: more hide it."""
 
@@ -44,7 +47,7 @@ def marked(drawing: Drawing, shape: tuple[int, int], places: Iterable[tuple[Plac
             square = pixel.column * x + x / 6, pixel.row * y + y / 6, x * 2 / 3, y * 2 / 3
             fill, stroke = (colour, None) if pixel.bright else (None, colour)
             drawing.add(Rect(*square, fill, stroke, 0.85, f"{title} [{pixel.channel} {pixel.row},{pixel.column}]"))
-        if (place.height, place.width) != shape:
+        if place.is_window:
             left, top = max(place.column, 0) * x, max(place.row, 0) * y
             right = min(place.column + place.width, width) * x
             bottom = min(place.row + place.height, height) * y
@@ -74,9 +77,10 @@ def why(found: Explanation, title: str, image: NDArray[np.uint8] | None = None) 
     n_numbered = 0 if image is None else _NUMBERED
     numbers = [f"{i}  " if i <= n_numbered else "" for i in range(1, len(found.contributions) + 1)]
     parts = zip(numbers, found.contributions, strict=True)
-    steps = [(number + part.condition, part.contribution) for number, part in parts]
+    steps = [(number + _corner(part.place) + part.condition, part.contribution) for number, part in parts]
     end = f"logit of {found.label}" + ("" if found.against is None else f" less that of {found.against}")
-    fall = waterfall(title, ("baseline", found.baseline), [*steps, ("all else", found.rest)], end)
+    steps.append(("all else", found.rest))
+    fall = waterfall(title, ("baseline", found.baseline), steps, end, _WIDTH if image is None else _WIDTH_BESIDE)
     top, left = 28.0, 0.0
     shapes: list[Shape] = []
     whole = Drawing(fall.width, fall.height + top + 6, f"{title}: {in_words(found)}")
@@ -89,6 +93,11 @@ def why(found: Explanation, title: str, image: NDArray[np.uint8] | None = None) 
     whole.add(Line([(8, top - 4), (whole.width - 8, top - 4)], "rule"))
     whole.add(*placed(fall.shapes, left, top))
     return whole
+
+
+def _corner(place: Place | None) -> str:
+    """Where a window's pixel [0,0] is in the image, of conditions on windows."""
+    return f"at {place.row},{place.column}: " if place is not None and place.is_window else ""
 
 
 def in_words(found: Explanation, top: int = _NUMBERED) -> str:
