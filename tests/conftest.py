@@ -9,6 +9,14 @@ from pathlib import Path
 
 import pytest
 
+_LONGEST = "test_commands_run"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest tests first, so that no worker is left with one when the others are done."""
+    items.sort(key=lambda item: not item.name.startswith(_LONGEST))
+
+
 _VARIABLES_OF_MLFLOW = ("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME", "MLFLOW_EXPERIMENT_ID")
 
 

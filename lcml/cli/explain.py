@@ -81,7 +81,7 @@ def explain(
     known = "" if truth is None else f" (it is {truth})"
     title = f"Row {row} of {data}: {found.label}{known}, with probability {chances[str(found.label)]:.4f}"
     if output is not None:
-        _draw(loaded, found, one, title, output)
+        _draw(loaded, found, one, title.replace(data, Path(data).name), output)
     if json:
         values = {"model_path": model, "data": data, "row": row, "true_label": truth, "n_averaged": n_averaged}
         return print_json(values | found.as_dict() | {"probabilities": chances})
