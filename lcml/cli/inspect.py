@@ -94,6 +94,8 @@ def _short(value: object) -> str:
     """A value of the provenance in a line: of a long list only how many, of a number what can be read."""
     if isinstance(value, list) and len(value) > _MOST_VALUES:
         return f"({len(value)} values)"
+    if isinstance(value, list) and any(isinstance(part, float) for part in value):
+        return f"[{', '.join(map(_short, value))}]"
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 

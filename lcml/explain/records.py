@@ -93,7 +93,7 @@ class Explanation:
         try:
             import shap
         except ImportError as error:
-            raise MissingDependencyError("shap", "shap", "Explanation.to_shap") from error
+            raise MissingDependencyError("shap", None, "Explanation.to_shap") from error
         names: Sequence[str] = [*(part.condition for part in self.contributions), "all else"]
         return shap.Explanation(
             values=np.array([*(part.contribution for part in self.contributions), self.rest]),

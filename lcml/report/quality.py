@@ -1,6 +1,7 @@
 """How good the model is on the rows of the report, in figures with intervals, curves and tables."""
 
 from collections.abc import Mapping, Sequence
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -33,11 +34,11 @@ def quality_section(found: Measured) -> tuple[str, str, str]:
         "AUC" if len(found.classes) == 2 else "mean AUC, one class against the others": areas[0],
         "expected calibration error": Interval(binned.error, np.nan, np.nan),
     }
-    shown = "".join(f"<div><b>{one.value:.4f}</b><span>{name}{_ends(one)}</span></div>" for name, one in cards.items())
+    shown = "".join(f"<div><b>{_figure(one)}</b><span>{name}{_ends(one)}</span></div>" for name, one in cards.items())
     drawn = [figure(_calibration(found), "Numbers: examples in the bin."), _confusion(found, counts)]
     if len(found.classes) == 2:
         drawn.insert(1, figure(_thresholds(found), f"What is called {found.classes[1]} from each threshold on."))
-    warning = f'<p class="warning">{found.warning}</p>' if found.warning else ""
+    warning = f'<p class="warning">{escape(found.warning)}</p>' if found.warning else ""
     return section(
         "quality",
         "How good it is",
@@ -83,6 +84,10 @@ def curves_section(history: Mapping[str, Any]) -> tuple[str, str, str]:
 
 def _span(values: FloatArray) -> tuple[float, float]:
     return float(values.min()), float(values.max())
+
+
+def _figure(one: Interval) -> str:
+    return f"{one.value:.4f}" if np.isfinite(one.value) else "-"
 
 
 def _ends(one: Interval) -> str:

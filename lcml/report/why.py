@@ -78,7 +78,7 @@ def why(found: Explanation, title: str, image: NDArray[np.uint8] | None = None) 
     numbers = [f"{i}  " if i <= n_numbered else "" for i in range(1, len(found.contributions) + 1)]
     parts = zip(numbers, found.contributions, strict=True)
     steps = [(number + _corner(part.place) + part.condition, part.contribution) for number, part in parts]
-    end = f"logit of {found.label}" + ("" if found.against is None else f" less that of {found.against}")
+    end = f"logit of {found.label}" + ("" if found.against is None else f" less {found.against}")
     steps.append(("all else", found.rest))
     fall = waterfall(title, ("baseline", found.baseline), steps, end, _WIDTH if image is None else _WIDTH_BESIDE)
     top, left = 28.0, 0.0
