@@ -290,3 +290,16 @@ def test_what_is_no_regular_file_is_refused(tmp_path: Path) -> None:
     for name in ("pipe.csv", "zeros.npz"):
         with pytest.raises(DataError, match=f"{name} is no regular file"):
             load_splits(tmp_path / name)
+
+
+def test_damaged_statistics_of_a_parquet_file_end_nothing(tmp_path: Path) -> None:
+    """A look at these through pyarrow would end the process."""
+    least, path = 2**40 + 7, tmp_path / "t.parquet"
+    parquet.write_table(pa.table({"a": pa.array([least, None, least + 1, least]), "label": list("xyxy")}), path)
+    content, told = path.read_bytes(), least.to_bytes(8, "little")
+    size = int.from_bytes(content[-8:-4], "little")
+    footer = content[-8 - size : -8].replace(b"\x08" + told, b"\x04" + told[:4])  # 4 bytes of the 8 of a number
+    assert len(footer) < size
+    path.write_bytes(content[: -8 - size] + footer + len(footer).to_bytes(4, "little") + b"PAR1")
+    with pytest.raises(DataError, match=r"^cannot read \S*t\.parquet: Unexpected end of stream$"):
+        load_examples(str(path))
