@@ -72,7 +72,7 @@ def read_table(
             schema, n_rows, tables = table.schema, table.n_rows, table.tables(wanted, step)
         label_parts: list[Any] = []
         whole_numbers = [name for name in columns if pa.types.is_integer(schema.field(name).type)]
-        # read for it: where the statistics of a Parquet file are damaged, a look at them ends the process
+        # read for it: of a damaged Parquet file the description of a column ends the process that looks at it
         pieces = [whole] if is_text else table.tables(whole_numbers, step) if whole_numbers else []
         with_gaps = {name for piece in pieces for name in whole_numbers if piece.column(name).null_count}
         coded = [ArrowColumn(name, schema.field(name).type, name in with_gaps) for name in columns]
