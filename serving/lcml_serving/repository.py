@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from lcml_serving.batching import Batcher
+from lcml_serving.drift import Drift, drift_of
 from lcml_serving.errors import ConflictError, ModelError, NotFoundError, SettingsError, short
 from lcml_serving.logs import log
 from lcml_serving.metrics import Metrics
@@ -40,6 +41,7 @@ class Served:
     source: Source
     predict: Batcher
     explain: Batcher
+    drift: Drift | None
 
 
 @dataclass(frozen=True)
@@ -185,12 +187,17 @@ class Repository:
             parallel=settings.instances,
             report=self._metrics.reporter(name, version),
         )
+        try:
+            drift = drift_of(model.metadata, model.signature, settings.drift_rows)
+        except ValueError as error:
+            raise ModelError(f"{source.path}: {error}") from error
         log.info("model loaded", extra={"model": name, "version": version, "sha256": model.sha256})
         return Served(
             model,
             source,
             predict=batcher(partial(model.run, model.signature.predictions)),
             explain=batcher(partial(model.run, ("label", CONTRIBUTIONS))),
+            drift=drift,
         )
 
     def _discover(self) -> dict[str, dict[str, Source]]:

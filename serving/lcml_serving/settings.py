@@ -48,6 +48,7 @@ class Settings:
     intra_op_threads: int = _setting(1, "threads of onnxruntime within one run", 1, 1_024)
     instances: int = _setting(1, "runs of one model at the same time", 1, 256)
     token_file: str = _setting("", "file with the bearer token that requests must carry")
+    drift_rows: int = _setting(10_000, "latest rows that are held against the training data; 0 none", 0, 2**31)
     poll_seconds: float = _setting(0.0, "look for changed models this often; 0 never", 0, 86_400)
     drain_seconds: float = _setting(1.0, "after SIGTERM, stay this long up but not ready before closing", 0, 3_600)
     grace_seconds: int = _setting(30, "then let requests in flight run at most this long", 1, 3_600)
