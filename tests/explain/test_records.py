@@ -37,7 +37,7 @@ def test_as_a_frame() -> None:
 def test_as_shap_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """shap's own additivity: base value and values sum to what the model says."""
     found = explain(parts_model(), ONE, top=3)
-    monkeypatch.setitem(sys.modules, "shap", SimpleNamespace(Explanation=SimpleNamespace))  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "shap", SimpleNamespace(Explanation=SimpleNamespace))
     as_shap = found.to_shap()
     assert as_shap.base_values + as_shap.values.sum() == pytest.approx(found.logit)
     assert len(as_shap.feature_names) == len(as_shap.data) == len(as_shap.values) == 4
