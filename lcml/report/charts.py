@@ -13,7 +13,7 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 50.0, 12.0, 20.0, 36.0  # room around the axes
 _TICK, _GAP = 4.0, 3.0
 _TICKS = 5
 _DENSITY = 0.25  # of the axes' height, for bars below curves
-_CELL = 30.0
+_CELL = 64.0
 _BAR, _ROW = 12.0, 20.0  # of a waterfall
 
 

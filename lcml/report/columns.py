@@ -13,7 +13,7 @@ from lcml.inputs.encoding import short_number
 from lcml.report.charts import Plot, heat_map, padded
 from lcml.report.drawing import Drawing, Rect, Text, fitting
 from lcml.report.html import figure, figures, heading, said, section, table
-from lcml.report.measured import Measured
+from lcml.report.measured import MOST_CLASSES, Measured
 
 MOST_CURVES, MOST_PAIRS = 24, 8
 """So many columns and pairs are drawn, those of the largest importance."""
@@ -71,7 +71,10 @@ def columns_section(found: Measured) -> tuple[str, str, str]:
     curves = [t for t in split.drawn if len(split.terms[t].columns) == 1]
     pairs = [t for t in split.drawn if len(split.terms[t].columns) == 2]
     sets = "the logit" if len(split.base) == 1 else "the logits"
-    base = ", ".join(f"{name} {value:+.3f}" for name, value in list(zip(_sets(found), split.base, strict=True))[:10])
+    base = ", ".join(
+        f"{name} {value:+.3f}" for name, value in list(zip(_sets(found), split.base, strict=True))[:MOST_CLASSES]
+    )
+    base += f" and {len(split.base) - MOST_CLASSES} more" if len(split.base) > MOST_CLASSES else ""
     content = [
         said(
             f"Each picture says what is added to {sets}, less its mean over {len(found.sample):,} of the rows: "
@@ -154,7 +157,7 @@ def _curve(found: Measured, split: Terms, number: int, codes: FloatArray) -> Plo
     values = term_at(found.model, term, axis.codes[:, None]) - split.means[number]
     sets = np.argsort(-np.ptp(values, axis=0), kind="stable")[:_MOST_SETS].tolist()
     names = _sets(found)
-    more = "" if len(sets) == len(names) else f" ({len(sets)} of {len(names)} classes, those that it changes most)"
+    more = "" if len(sets) == len(names) else f" ({len(sets)} of {len(names)} classes)"
     ends = ", ".join(f"{names[k]} from {values[:, k].min():+.3f} to {values[:, k].max():+.3f}" for k in sets)
     label, adds = f"{found.names[column]} adds to the logit of {ends}{more}", "adds"
     if axis.texts:
