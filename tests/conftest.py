@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-
 _LONGEST = "test_commands_run"
 
 

@@ -228,6 +228,8 @@ def _metadata(
     }
     if columns := described(taken):
         metadata["lcml.columns"] = json.dumps(columns)
+    if isinstance(told := model.provenance.get("reference"), dict):
+        metadata["lcml.reference"] = json.dumps(told)
     return metadata | ({"lcml.feature_names": json.dumps(list(feature_names))} if feature_names is not None else {})
 
 

@@ -84,7 +84,7 @@ def inspect(
         typer.echo(f"What weighs most for {label}:")
         for text, weight in found:
             typer.echo(f"  {weight:+9.4f}  {text}")
-    for name, value in loaded.provenance.items():
+    for name, value in ((name, value) for name, value in loaded.provenance.items() if name != "reference"):
         entries = value.items() if isinstance(value, dict) else [("", value)]
         typer.echo(f"{name:20} " + ", ".join(f"{part} {_short(found)}".strip() for part, found in entries))
     return None

@@ -1,7 +1,10 @@
 """`lcml predict`."""
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+import contextlib
+from collections.abc import Iterable, Iterator
+from importlib.util import find_spec
+from time import monotonic
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
@@ -17,58 +20,105 @@ from lcml.cli.common import (
 
 if TYPE_CHECKING:
     from lcml.arrays import FloatArray
+    from lcml.backend import Backend
+    from lcml.inputs.rows import Matrix
     from lcml.model.model import LogisticCircuit
+
+BLOCK = 1 << 16
+"""Rows that are predicted and written at a time."""
+
+_PARQUET = ".parquet"
 
 
 def predict(
     model: ModelArgument,
     data: DataArgument,
     output: Annotated[
-        str | None, option("Where to write; by default stdout.", "--output", "-o", metavar="FILE.csv")
+        str | None, option("Where to write; by default stdout.", "--output", "-o", metavar="FILE.csv|FILE.parquet")
     ] = None,
     proba: Annotated[bool, option("Whether to add a column of probabilities per class.", "--proba/--no-proba")] = True,
     target: TargetOption = None,
     data_dir: DataDirOption = None,
     backend: BackendOption = "auto",
 ) -> None:
-    """Predict: a CSV line per example, in the order of the data, with the label and the probability of every class.
+    """Predict: a row per example, in the order of the data, with the label and the probability of every class.
 
-    The data need no labels. Of a named set, or one with test examples of its own, the test examples are predicted.
+    As CSV, or as Parquet into a file that is called so. Data that memory does not hold are read, predicted and written
+    piece by piece. The data need no labels. Of a named set, or one with test examples of its own, the test examples are
+    predicted.
     """
     from lcml.cli.inputs import read_examples
+    from lcml.errors import MissingDependencyError
     from lcml.files import atomic_writer
     from lcml.formats import load_model
 
+    to_parquet = output is not None and output.lower().endswith(_PARQUET)
+    if to_parquet and find_spec("pyarrow") is None:
+        raise MissingDependencyError("pyarrow", "tables", "writing Parquet")
     device = open_backend(backend)
     loaded = load_model(model)
     examples = read_examples(loaded, data, target=target, data_dir=data_dir, require_labels=False)
-    lines = _lines(loaded, loaded.logits(examples.features, device), proba)
+    rows, started = examples.features, monotonic()
+    blocks = _blocks(loaded, rows, device)
     if output in (None, "-"):
-        for line in lines:
+        for line in _lines(loaded, blocks, proba):
             typer.echo(line, nl=False)
-    else:
-        with atomic_writer(output) as file:
-            file.writelines(line.encode() for line in lines)
+        return
+    with atomic_writer(output) as file:
+        if to_parquet:
+            _write_parquet(file, loaded, blocks, proba)
+        else:
+            file.writelines(line.encode() for line in _lines(loaded, blocks, proba))
+    seconds = monotonic() - started
+    typer.echo(f"lcml: {len(rows):,} rows in {seconds:.1f} s, {len(rows) / seconds:,.0f} rows/s", err=True)
 
 
-def _lines(model: "LogisticCircuit", logits: "FloatArray", proba: bool) -> Iterator[str]:
+def _blocks(model: "LogisticCircuit", rows: "Matrix", backend: "Backend") -> "Iterator[FloatArray]":
+    """Logits, block by block; of rows in memory all at once, so that an error comes first and names the row's place."""
+    from lcml.inputs.rows import RowSet
+
+    is_stored = isinstance(rows, RowSet) and rows.is_stored
+    every = None if is_stored else model.logits(rows, backend)
+    for at in range(0, max(len(rows), 1), BLOCK):
+        yield model.logits(rows[at : at + BLOCK], backend) if every is None else every[at : at + BLOCK]
+
+
+def _columns(model: "LogisticCircuit", logits: "FloatArray", proba: bool) -> dict[str, list[Any]]:
+    """The columns of a block of predictions: the label, and the probability of every class."""
+    from lcml.model.head import predicted_codes
+
+    columns = {"label": [model.classes[code] for code in predicted_codes(logits).tolist()]}
+    if proba:
+        by_class = model.head.probabilities(logits).T.tolist()
+        columns |= {f"probability_{name}": own for name, own in zip(model.classes, by_class, strict=True)}
+    return columns
+
+
+def _lines(model: "LogisticCircuit", blocks: "Iterable[FloatArray]", proba: bool) -> Iterator[str]:
     """CSV: a header, then a line per example; probabilities in the shortest form that reads back exactly."""
     import csv
     import io
 
-    from lcml.model.head import predicted_codes
-
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-
-    def line(values: list[object]) -> str:
-        writer.writerow(values)
-        text = buffer.getvalue()
+    for number, logits in enumerate(blocks):
+        columns = _columns(model, logits, proba)
+        if not number:
+            writer.writerow(columns)
+        writer.writerows(zip(*columns.values(), strict=True))
+        yield buffer.getvalue()
         buffer.seek(0)
         buffer.truncate()
-        return text
 
-    yield line(["label", *(f"probability_{name}" for name in model.classes if proba)])
-    rows = model.head.probabilities(logits).tolist()
-    for code, row in zip(predicted_codes(logits).tolist(), rows, strict=True):
-        yield line([model.classes[code], *(row if proba else ())])
+
+def _write_parquet(file: BinaryIO, model: "LogisticCircuit", blocks: "Iterable[FloatArray]", proba: bool) -> None:
+    """A row group per block."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    with contextlib.ExitStack() as stack:
+        writer = None
+        for logits in blocks:
+            table = pa.table(_columns(model, logits, proba))
+            writer = writer or stack.enter_context(parquet.ParquetWriter(file, table.schema))
+            writer.write_table(table)

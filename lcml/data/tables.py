@@ -75,7 +75,10 @@ def read_table(
         else:
             schema, n_rows, tables = table.schema, table.n_rows, table.tables(wanted, step)
         label_parts: list[Any] = []
-        with_gaps = {name for name in columns if whole.column(name).null_count} if is_text else table.gaps
+        whole_numbers = [name for name in columns if pa.types.is_integer(schema.field(name).type)]
+        # read for it: of a damaged Parquet file the description of a column ends the process that looks at it
+        pieces = [whole] if is_text else table.tables(whole_numbers, step) if whole_numbers else []
+        with_gaps = {name for piece in pieces for name in whole_numbers if piece.column(name).null_count}
         coded = [ArrowColumn(name, schema.field(name).type, name in with_gaps) for name in columns]
         dtype = np.result_type(*(column.dtype for column in coded)) if coded else np.dtype(float)
         blocks = _blocks(path, tables, coded, dtype, labelled, label_parts)

@@ -30,7 +30,7 @@ class LearnSettings:
     structure: Structure = setting(
         "auto",
         "splits: of elements of one circuit, as in the paper; trees: small ones beside an additive part, for the "
-        "encoder columns. auto: trees there, else splits.",
+        "encoder columns. auto: trees there, unless a vtree or view is given, else splits.",
         STRUCTURE,
     )
     trees: int = setting(500, "Most trees.", LIMITS, least=0)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from time import monotonic
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,7 +71,7 @@ class Prepared:
     @property
     def with_trees(self) -> bool:
         """Whether the structure is trees."""
-        return isinstance(self.encoder, ColumnsEncoder) and self.config.learn.structure != "splits"
+        return grows_trees(self.config, isinstance(self.encoder, ColumnsEncoder), self.config.learn)
 
     def everything(self) -> EncodedSet:
         """Training and validation examples together, to learn from."""
@@ -107,7 +108,7 @@ def prepare(config: TrainConfig, resumed: Checkpoint | None = None, checkpoint_p
     shape = check_shape(config.shape or splits.image_shape, len(splits.feature_names), splits.source)
     features, names = splits.train.features, splits.feature_names
     of_table = takes_columns(config.encoder, features, shape, config.channels)
-    with_trees = of_table and config.learn.structure != "splits"
+    with_trees = grows_trees(config, of_table, config.learn)
     if with_trees and chosen_by_folds(len(splits.train) + len(splits.valid), len(splits.classes)):
         features = splits.train.joined(splits.valid).features
     kinds = config.column_kinds
@@ -177,6 +178,27 @@ def takes_columns(kind: EncoderKind, features: Matrix, shape: Shape | None, chan
     """Whether the encoder is that of a table's columns."""
     is_table = isinstance(features, Table) and shape is None and not channels
     return kind == "columns" or (kind == "auto" and is_table)
+
+
+class Places(Protocol):
+    """The settings of where circuits lie."""
+
+    @property
+    def vtree(self) -> object: ...
+    @property
+    def view(self) -> Sequence[str]: ...
+
+
+def grows_trees(places: Places, of_columns: bool, settings: LearnSettings) -> bool:
+    """Whether trees are grown, which need the encoder columns: where no splits, vtree or view are asked for.
+
+    Raises SettingsError where trees are asked for beside a vtree or view, or with another encoder.
+    """
+    named = [name for name, given in (("vtree", places.vtree != "auto"), ("view", len(places.view) > 0)) if given]
+    if settings.structure == "trees" and (named or not of_columns):
+        what = f"have no {named[0]}; leave it out" if named else "are for the encoder columns; give it a table"
+        raise SettingsError(f"structure: trees {what}, or choose splits")
+    return of_columns and settings.structure != "splits" and not named
 
 
 def make_encoder(

@@ -6,7 +6,7 @@ category   a text; of a number that is whole no point; truth values as texts   "
 ordinal    the same
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,9 +25,7 @@ def to_inputs(given: Mapping[str, Sequence[Any] | Array], model: Signature, max_
     Raises UnprocessableError for columns that are missing or of several lengths, too many rows, and a value that a
     column cannot be; rows count from 0.
     """
-    if missing := [column.name for column in model.columns if column.name not in given]:
-        named = ", ".join(map(short, missing[:_NAMED])) + ", ..." * (len(missing) > _NAMED)
-        raise UnprocessableError(f"{len(missing)} columns are missing: {named}")
+    require_named([column.name for column in model.columns], given)
     n_rows = len(given[model.columns[0].name])
     check_rows(n_rows, max_rows)
     for column in model.columns:
@@ -37,6 +35,13 @@ def to_inputs(given: Mapping[str, Sequence[Any] | Array], model: Signature, max_
         (_texts if spec.datatype == "BYTES" else _numbers)(column, given[column.name], spec.dtype)[:, None]
         for column, spec in zip(model.columns, model.inputs, strict=True)
     )
+
+
+def require_named(names: Iterable[str], given: Container[str]) -> None:
+    """Raises UnprocessableError where columns of those names are missing."""
+    if missing := [name for name in names if name not in given]:
+        named = ", ".join(map(short, missing[:_NAMED])) + ", ..." * (len(missing) > _NAMED)
+        raise UnprocessableError(f"{len(missing)} columns are missing: {named}")
 
 
 def _numbers(column: Column, values: Sequence[Any] | Array, dtype: np.dtype[Any]) -> Array:

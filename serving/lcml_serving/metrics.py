@@ -6,6 +6,7 @@ from functools import partial
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
 
 from lcml_serving.batching import BatchReport
+from lcml_serving.drift import Shares
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -33,6 +34,28 @@ class Metrics:
         self.in_flight = gauge("lcml_requests_in_flight", "Requests in work.")
         self.reloads = counter("lcml_model_loads_total", "Model files loaded.", ("model", "result"))
         self.models = gauge("lcml_model_info", "Models served, always 1.", (*_MODEL, "sha256", "profile"))
+
+        self._drift = {
+            "rows": gauge("lcml_drift_rows", "Latest rows that shares are of.", _MODEL),
+            "psi": gauge("lcml_column_psi", "Population stability index of a column.", (*_MODEL, "column")),
+            "missing": gauge("lcml_column_missing_share", "Share of gaps in a column.", (*_MODEL, "column")),
+            "unknown": gauge("lcml_column_unknown_share", "Share of categories unknown to it.", (*_MODEL, "column")),
+            "classes": gauge("lcml_class_share", "Share of a predicted class.", (*_MODEL, "class")),
+            "class_psi": gauge("lcml_class_psi", "Population stability index of the classes.", _MODEL),
+        }
+
+    def clear(self) -> None:
+        """Forget what models say when they are asked, so that those not served any more say nothing."""
+        for series in (self.models, self.queued, *self._drift.values()):
+            series.clear()
+
+    def set_drift(self, model: str, version: str, shares: Shares) -> None:
+        of = self._drift
+        of["rows"].labels(model, version).set(shares.n_rows)
+        of["class_psi"].labels(model, version).set(shares.class_psi)
+        for name in ("psi", "missing", "unknown", "classes"):
+            for of_what, value in getattr(shares, name).items():
+                of[name].labels(model, version, of_what).set(value)
 
     def reporter(self, model: str, version: str) -> Callable[[BatchReport], None]:
         """What counts the runs of one model; the series are found once, which takes longer than counting."""

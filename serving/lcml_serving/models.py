@@ -86,26 +86,32 @@ class OnnxModel:
         return any(node.name == _EXPLAIN for node in self.session.get_overridable_initializers())
 
 
-def load_model(path: Path, name: str, version: str, intra_op_threads: int) -> OnnxModel:
-    """Read, check and try out a model file with its sidecar.
+def load_model(path: Path, name: str, version: str, intra_op_threads: int, content: bytes | None = None) -> OnnxModel:
+    """Read, check and try out a model file with its sidecar. content: of the file, where it has been read.
 
     Raises ModelError, naming the file, where it is not ONNX, breaks the promise above, or fails on batches of 0, 1
     or 2 zero rows.
     """
     try:
-        return _load(path, name, version, intra_op_threads)
+        content = read_content(path) if content is None else content
+        return _load(path, content, name, version, intra_op_threads)
     except ModelError:
         raise
-    except OSError as error:
-        raise ModelError(f"{path} cannot be read: {error.strerror or error}") from error
     except Exception as error:  # a file can hold anything: brackets nested too deeply, sizes beyond the memory, ...
         raise ModelError(f"{path} cannot be served: {_first_line(error)}; export the model again") from error
 
 
-def _load(path: Path, name: str, version: str, intra_op_threads: int) -> OnnxModel:
-    if not path.is_file():
-        raise ModelError(f"{path} is not a regular file")
-    content = path.read_bytes()
+def read_content(path: Path) -> bytes:
+    """The bytes of a model file. Raises ModelError where it cannot be read."""
+    try:
+        if not path.is_file():
+            raise ModelError(f"{path} is not a regular file")
+        return path.read_bytes()
+    except OSError as error:
+        raise ModelError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def _load(path: Path, content: bytes, name: str, version: str, intra_op_threads: int) -> OnnxModel:
     options = _session_options(intra_op_threads)
     try:
         # without what it falls back to: it would print that it tries again

@@ -59,13 +59,14 @@ class Service:
     def render_metrics(self) -> bytes:
         """The metrics page, with the gauges as they are now."""
         metrics = self.metrics
-        metrics.models.clear()
-        metrics.queued.clear()
+        metrics.clear()
         for served in (entry for versions in self.repository.table.values() for entry in versions.values()):
             model, signature = served.model, served.model.signature
             labels = signature.name, signature.version
             metrics.models.labels(*labels, model.sha256, model.metadata.get("lcml.profile", "")).set(1)
             metrics.queued.labels(*labels).set(served.predict.n_waiting + served.explain.n_waiting)
+            if served.drift and (shares := served.drift.shares()):
+                metrics.set_drift(*labels, shares)
         metrics.in_flight.set(self._n_in_work)
         return metrics.render()
 

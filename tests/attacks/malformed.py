@@ -579,7 +579,7 @@ OPTIONS = (
         "train table.csv --growth 1e308 --rounds 99999999999999999999",
         "train table.csv --encoder scale --max-parameters 1",
     ),
-    *("train table.csv --vtree grid", "train table.csv --valid-fraction 0"),
+    *("train table.csv --vtree grid", "train table.csv --valid-fraction 1"),
     *("train --resume " + "r" * 5000, "train --resume .", "train --recipe " + "r" * 5000, "train --config ."),
     *("runs --tracking-uri sqlite:///table.csv", "runs --tracking-uri sqlite:////proc/no/mlflow.db", "runs --all"),
     *("runs --replay nothing", "register nothing --name a --tracking-uri sqlite:///nothing.db"),

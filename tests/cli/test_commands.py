@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow
 import pytest
+from pyarrow import parquet
 from sklearn.datasets import load_iris
 from sklearn.metrics import accuracy_score, f1_score, log_loss
 
@@ -170,9 +172,41 @@ def test_predict_writes_labels_and_probabilities(model: LogisticCircuit, model_p
     written = np.array([row[1:] for row in rows], dtype=float)
     np.testing.assert_allclose(written, model.predict_proba(x, precision="float64"), atol=1e-6)
 
-    assert output("predict", model_path, path, "-o", tmp_path / "out.csv") == ""
+    told = run("predict", model_path, path, "-o", tmp_path / "out.csv")
+    assert told.stdout == ""
+    assert re.fullmatch(r"lcml: 15 rows in \d+\.\d s, [\d,]+ rows/s\n", told.stderr)
     assert (tmp_path / "out.csv").read_text() == text
+    output("predict", model_path, path, "-o", tmp_path / "out.parquet")
+    columns = parquet.read_table(tmp_path / "out.parquet").to_pydict()
+    assert list(columns) == header
+    assert [list(map(str, row)) for row in zip(*columns.values(), strict=True)] == rows
     assert output("predict", model_path, path, "--no-proba") == "\n".join(["label", *model.predict(x)]) + "\n"
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.parquet"])
+def test_what_memory_does_not_hold_is_predicted_piece_by_piece(
+    model: LogisticCircuit, model_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    x = np.tile(load_iris().data, (20, 1))
+    parquet.write_table(pyarrow.table(dict(zip(NAMES, x.T, strict=True))), tmp_path / "x.parquet")
+    whole = output("predict", model_path, tmp_path / "x.parquet", "-o", tmp_path / f"whole-{name}")
+    monkeypatch.setattr("lcml.data.stored.fits", lambda *_: False)
+    monkeypatch.setattr("lcml.cli.predict.BLOCK", 700)
+    pieces: list[int] = []
+    logits = LogisticCircuit.logits
+
+    def counted(self: LogisticCircuit, rows: Any, *rest: Any) -> Any:
+        pieces.append(len(rows))
+        return logits(self, rows, *rest)
+
+    monkeypatch.setattr(LogisticCircuit, "logits", counted)
+    output("predict", model_path, tmp_path / "x.parquet", "-o", tmp_path / name)
+    assert (whole, pieces) == ("", [700, 700, 700, 700, 200])
+    if name == "out.csv":
+        assert (tmp_path / name).read_bytes() == (tmp_path / f"whole-{name}").read_bytes()
+    else:
+        assert parquet.read_table(tmp_path / name).equals(parquet.read_table(tmp_path / f"whole-{name}"))
+        assert parquet.ParquetFile(tmp_path / name).num_row_groups == len(pieces)
 
 
 def test_predict_takes_an_array_without_labels(model: LogisticCircuit, model_path: Path, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from pyarrow import parquet
 
 from lcml import LogisticCircuitClassifier, load_model
+from lcml.circuits.views import IdentityView
 from lcml.data import load_examples, load_splits
 from lcml.errors import DataError, SettingsError
 from lcml.inputs.columns import ColumnsEncoder
@@ -221,6 +222,24 @@ def test_a_run_weighs_classes(tmp_path: Path) -> None:
         assert run("train", tmp_path / "a.csv", "-o", tmp_path / "m.lcml", *options).exit_code == 0
         logits = load_model(tmp_path / "m.lcml").logits(from_frame(frame))
         assert np.abs(logits[:, -1] - (logits[:, 0] if logits.shape[1] > 1 else 0)).max() < 0.1
+
+
+def test_a_vtree_or_a_view_asks_for_splits(tmp_path: Path) -> None:
+    FRAME[["age", "income", "label"]].to_csv(tmp_path / "a.csv", index=False)
+    one_round = ("--rounds", 1, "--no-tracking", "--backend", "numpy", "--quiet", "-o", tmp_path / "m.lcml")
+    for chosen in (("--vtree", "balanced"), ("--view", "whole"), ("--structure", "splits")):
+        output("train", tmp_path / "a.csv", *chosen, *one_round)
+        (part,) = load_model(tmp_path / "m.lcml").parts
+        assert isinstance(part.view, IdentityView)
+        assert part.circuit.n_variables == load_model(tmp_path / "m.lcml").encoder.n_outputs
+    assert "the vtree grid" in refused("train", tmp_path / "a.csv", "--vtree", "grid", *one_round)
+    assert refused("train", tmp_path / "a.csv", "--vtree", "balanced", "--structure", "trees", *one_round) == (
+        "Error: structure: trees have no vtree; leave it out, or choose splits"
+    )
+    said = refused("train", "iris", "--encoder", "scale", "--structure", "trees", *one_round)
+    assert said == "Error: structure: trees are for the encoder columns; give it a table, or choose splits"
+    with pytest.raises(SettingsError, match="structure: trees have no view"):
+        LogisticCircuitClassifier(structure="trees", view=("whole",)).fit(ROWS[["age"]], FRAME.label)
 
 
 def test_wide_tables() -> None:

@@ -47,7 +47,7 @@ def store(database: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         mlflow.set_tracking_uri(address(database))
         mlflow.set_experiment("other")
         yield database
-        mlflow.set_tracking_uri(None)  # type: ignore[arg-type]  # as before: what the environment says
+        mlflow.set_tracking_uri(None)  # as before: what the environment says
 
 
 def test_autologging_records_a_fit(store: Path, iris: Any) -> None:
