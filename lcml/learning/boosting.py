@@ -221,8 +221,9 @@ def descend(level: Level, column: ColumnBins, bins: NDArray[np.uint8], node: NDA
     yes = of_bin == cut if column.is_category else of_bin > cut
     if not column.is_category:
         yes[:, column.gap] = level.gap_above
-    below: NDArray[np.int32] = (2 * np.arange(len(cut))[:, None] + (yes & level.asks[:, None])).astype(np.int32)
-    return below.ravel()[node * column.n_bins + bins]
+    below = (2 * np.arange(len(cut))[:, None] + (yes & level.asks[:, None])).astype(np.int32)
+    found: NDArray[np.int32] = below.ravel()[node * column.n_bins + bins]
+    return found
 
 
 def leaves(tree: GrownTree, columns: Sequence[ColumnBins], bins: NDArray[np.uint8]) -> NDArray[np.int32]:
