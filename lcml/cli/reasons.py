@@ -16,10 +16,16 @@ from lcml.model.model import LogisticCircuit
 _SHOWN = 30
 
 
-def check_reasons(sufficient: bool, wants_other: bool, probability: float | None, fixed: str | None) -> None:
+def check_reasons(
+    sufficient: bool, wants_other: bool, probability: float | None, fixed: str | None, wants_more: bool
+) -> None:
     """Raises SettingsError for options that contradict each other or lack theirs."""
     if sufficient and wants_other:
         raise SettingsError("--sufficient and --counterfactual are two questions; ask one")
+    if wants_more and (sufficient or wants_other):
+        raise SettingsError(
+            "-o and --against are for contributions; leave them out, or --sufficient and --counterfactual"
+        )
     if probability is not None and not sufficient:
         raise SettingsError("--probability is for --sufficient; add it, or leave --probability out")
     if fixed is not None and not wants_other:

@@ -22,15 +22,13 @@ _PANDAS_INDEX = "__index_level_"
 
 @dataclass(frozen=True, eq=False)
 class ParquetTable:
-    """The parts of a table, in the order of their names. index: columns that pandas says are a frame's index; gaps:
-    those that may hold some."""
+    """The parts of a table, in the order of their names. index: columns that pandas says are a frame's index."""
 
     path: Path
     parts: tuple[Path, ...]
     schema: Any
     n_rows: int
     index: tuple[str, ...]
-    gaps: frozenset[str]
     notes: tuple[str, ...] = ()
 
     @property
@@ -59,12 +57,11 @@ def open_parquet(path: Path) -> ParquetTable:
     Raises DataError where parts disagree or there are more rows than such files can say something of, pyarrow's errors.
     """
     parts = _parts(path) or (path,)
-    schemas, n_rows, gaps = [], 0, set[str]()
+    schemas, n_rows = [], 0
     for part in parts:
         with part.open("rb") as handle, _open(handle) as file:
             schemas.append(file.schema_arrow)
             n_rows += file.metadata.num_rows
-            gaps |= _gaps(file.metadata)
         if schemas[-1].names != schemas[0].names:
             differ = sorted(set(schemas[-1].names) ^ set(schemas[0].names)) or schemas[-1].names
             raise DataError(
@@ -73,18 +70,7 @@ def open_parquet(path: Path) -> ParquetTable:
             )
     if n_rows > max(MANY_ROWS, ROWS_PER_BYTE * sum(part.stat().st_size for part in parts)):
         raise DataError(f"{path} has {n_rows} rows in so few bytes that nearly all are alike; leave most out")
-    return ParquetTable(path, parts, schemas[0], n_rows, _index(schemas[0].metadata), frozenset(gaps))
-
-
-def _gaps(metadata: Any) -> set[str]:
-    """The columns of which the statistics do not say that they hold no gap."""
-    groups = (metadata.row_group(i) for i in range(metadata.num_row_groups))
-    chunks = (group.column(j) for group in groups for j in range(group.num_columns))
-    return {
-        chunk.path_in_schema
-        for chunk in chunks
-        if not chunk.is_stats_set or not chunk.statistics.has_null_count or chunk.statistics.null_count
-    }
+    return ParquetTable(path, parts, schemas[0], n_rows, _index(schemas[0].metadata))
 
 
 def _index(metadata: dict[bytes, bytes] | None) -> tuple[str, ...]:

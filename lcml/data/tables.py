@@ -29,6 +29,10 @@ _ROW_NUMBERS = re.compile(r"Unnamed: \d+")
 """What pandas calls a column without a name: the row numbers that it wrote before."""
 
 
+_LEAST_ROWS = 512
+"""Of a text table, which is in memory, at a time: a slice costs as much for every column as some ten values."""
+
+
 def is_table(path: Path) -> bool:
     """Whether `read_table` reads it, by its name."""
     return is_text_table(path) or is_parquet(path)
@@ -66,12 +70,15 @@ def read_table(
         step = max(1, CHUNK_BYTES // (8 * max(1, len(columns))))  # rows that are turned into an array at a time
         if is_text:
             whole = read_text_table(table, wanted, target)
-            schema, n_rows = whole.schema, whole.num_rows
+            schema, n_rows, step = whole.schema, whole.num_rows, max(step, _LEAST_ROWS)
             tables = (whole.slice(first, step) for first in range(0, n_rows, step))
         else:
             schema, n_rows, tables = table.schema, table.n_rows, table.tables(wanted, step)
         label_parts: list[Any] = []
-        with_gaps = {name for name in columns if whole.column(name).null_count} if is_text else table.gaps
+        whole_numbers = [name for name in columns if pa.types.is_integer(schema.field(name).type)]
+        # read for it: of a damaged Parquet file the description of a column ends the process that looks at it
+        pieces = [whole] if is_text else table.tables(whole_numbers, step) if whole_numbers else []
+        with_gaps = {name for piece in pieces for name in whole_numbers if piece.column(name).null_count}
         coded = [ArrowColumn(name, schema.field(name).type, name in with_gaps) for name in columns]
         dtype = np.result_type(*(column.dtype for column in coded)) if coded else np.dtype(float)
         blocks = _blocks(path, tables, coded, dtype, labelled, label_parts)

@@ -127,7 +127,7 @@ class Search:
             weights = self._bounds.linear.T
             linear = low @ np.maximum(weights, 0) + high @ np.minimum(weights, 0)
         least = self._bounds.rest(low, high) + linear
-        kept = self.margins.kept(least).all(axis=1)
+        kept = np.asarray(self.margins.kept(least).all(axis=1))
         return [None if kept[i] else lowest for i, lowest in enumerate(least.min(axis=1).tolist())]
 
     def _root(self, free: NDArray[np.bool_]) -> _Box:

@@ -61,8 +61,8 @@ def auc_intervals(probabilities: FloatArray, labels: NDArray[np.int64]) -> tuple
 
 
 def _area(value: float, phi: FloatArray) -> Interval:
-    half = Z95 * float(np.sqrt(np.square(phi).sum()))
-    return Interval(value, max(0.0, value - half), min(1.0, value + half)) if half else Interval(value, np.nan, np.nan)
+    half = Z95 * float(np.sqrt(np.square(phi).sum())) or np.nan
+    return Interval(value, float(np.maximum(0.0, value - half)), float(np.minimum(1.0, value + half)))
 
 
 def _delong(truth: NDArray[np.bool_], scores: FloatArray) -> tuple[float, FloatArray]:

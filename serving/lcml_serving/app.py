@@ -21,11 +21,11 @@ from lcml_serving.explain import explain_rows, explainable, top_k_of
 from lcml_serving.features import check_finite, parse_json, to_json
 from lcml_serving.metrics import CONTENT_TYPE
 from lcml_serving.mlflow_protocol import parse_invocation, render_invocation
-from lcml_serving.oip import InferRequest, header_end, model_metadata, parse_infer, render_infer
+from lcml_serving.oip import EXTENSIONS, InferRequest, header_end, model_metadata, parse_infer, render_infer
 from lcml_serving.openapi import describe
 from lcml_serving.repository import Served
 from lcml_serving.service import LARGE, Service
-from lcml_serving.signature import Array, Signature
+from lcml_serving.signature import Signature
 from lcml_serving.tensors import HEADER_LENGTH
 
 Lifespan = Callable[[Starlette], AbstractAsyncContextManager[None]]
@@ -82,7 +82,7 @@ class _Endpoints:
         body = await self._service.bodies.read(request)
         with self._service.slot():
             wanted = await self._parse(request, body, model, self._settings.max_rows)
-            arrays = await _predicted(served, wanted.inputs)
+            arrays = await served.predicted(wanted.inputs)
             size = sum(arrays[name].size for name, binary in wanted.outputs.items() if not binary)
             rendered = await self._service.off_loop(size, render_infer, wanted.id, wanted.outputs, model, arrays)
             content, header_length = rendered
@@ -117,7 +117,7 @@ class _Endpoints:
         with self._service.slot():
             given = body, request.headers.get("content-type", ""), model, self._settings.max_rows
             inputs = await self._service.off_loop(len(body), parse_invocation, *given)
-            arrays = await _predicted(served, inputs)
+            arrays = await served.predicted(inputs)
             size = sum(array.size for array in arrays.values())
             return await respond(request, await self._service.off_loop(size, render_invocation, arrays))
 
@@ -161,8 +161,7 @@ class _Endpoints:
         return PlainTextResponse("\n", 200 if self._service.ready else 503)
 
     async def server_metadata(self, _: Request) -> Response:
-        extensions = ["binary_tensor_data", "model_repository", "explain"]
-        return JSONResponse({"name": "lcml_serving", "version": __version__, "extensions": extensions})
+        return JSONResponse({"name": "lcml_serving", "version": __version__, "extensions": EXTENSIONS})
 
     async def version(self, _: Request) -> Response:
         return PlainTextResponse(__version__)
@@ -190,16 +189,6 @@ class _Endpoints:
         served = self._repository.get(request.path_params["name"], request.path_params.get("version"))
         request.scope[MODEL_KEY] = (served.model.signature.name, served.model.signature.version)
         return served
-
-
-async def _predicted(served: Served, inputs: tuple[Array, ...]) -> dict[str, Array]:
-    """The outputs of a plain inference by name, counted."""
-    outputs = await served.predict.submit(*inputs)
-    arrays = dict(zip(served.model.signature.predictions, outputs, strict=True))
-    check_finite(arrays)
-    if served.drift is not None:
-        served.drift.add(inputs, arrays["label"])
-    return arrays
 
 
 async def _answer_http_exception(request: Request, error: Exception) -> Response:

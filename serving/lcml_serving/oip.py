@@ -14,6 +14,9 @@ from lcml_serving.features import parse_json, to_features, to_json
 from lcml_serving.signature import Array, Signature, TensorSpec
 from lcml_serving.tensors import columns_by_name, object_at, read_tensor, to_bytes
 
+EXTENSIONS = ("binary_tensor_data", "model_repository", "explain")
+"""Of the protocol, over HTTP."""
+
 
 @dataclass(frozen=True)
 class InferRequest:
@@ -43,7 +46,11 @@ def parse_infer(body: bytes, end: int, model: Signature, max_rows: int) -> Infer
     Raises BadRequestError where the body is not the protocol, NotFoundError for an output that the model lacks, and
     UnprocessableError where the tensor does not fit the model.
     """
-    message = parse_json(body[:end])
+    return read_infer(parse_json(body[:end]), body[end:], model, max_rows)
+
+
+def read_infer(message: Mapping[str, Any], rest: bytes, model: Signature, max_rows: int) -> InferRequest:
+    """The same of a message in JSON, and what follows it."""
     request_id = message.get("id")
     if request_id is not None and not isinstance(request_id, str):
         raise BadRequestError("id: expected a text")
@@ -51,7 +58,6 @@ def parse_infer(body: bytes, end: int, model: Signature, max_rows: int) -> Infer
     inputs = message.get("inputs")
     if not isinstance(inputs, list) or not all(isinstance(tensor, dict) for tensor in inputs):
         raise BadRequestError(f"inputs: expected a list of {_wanted(model)}")
-    rest = body[end:]
     if model.columns:
         arrays = to_inputs(columns_by_name(inputs, rest, max_rows), model, max_rows)
     elif len(inputs) == 1:

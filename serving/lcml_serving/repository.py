@@ -15,10 +15,12 @@ from pathlib import Path
 from lcml_serving.batching import Batcher
 from lcml_serving.drift import Drift, drift_of
 from lcml_serving.errors import ConflictError, ModelError, NotFoundError, SettingsError, short
+from lcml_serving.features import check_finite
 from lcml_serving.logs import log
 from lcml_serving.metrics import Metrics
 from lcml_serving.models import CONTRIBUTIONS, OnnxModel, load_model, sidecar_path
 from lcml_serving.settings import LONGEST, MODEL_NAME, Settings
+from lcml_serving.signature import Array
 
 FILE_VERSION = "1"  # the version under which a single file is served
 
@@ -42,6 +44,15 @@ class Served:
     predict: Batcher
     explain: Batcher
     drift: Drift | None
+
+    async def predicted(self, inputs: tuple[Array, ...]) -> dict[str, Array]:
+        """The outputs of a plain inference by name, counted. Raises UnprocessableError where one is not finite."""
+        outputs = await self.predict.submit(*inputs)
+        arrays = dict(zip(self.model.signature.predictions, outputs, strict=True))
+        check_finite(arrays)
+        if self.drift is not None:
+            self.drift.add(inputs, arrays["label"])
+        return arrays
 
 
 @dataclass(frozen=True)

@@ -97,7 +97,7 @@ async def serve(service: Service) -> None:
             start(poll())
         models = sorted(service.repository.table)
         limit = {"max_connections": idle.max_connections}
-        log.info("listening", extra={"host": host, "port": port, "models": models} | limit)
+        log.info("listening", extra={"host": host, "models": models} | ports | limit)
         yield
         for task in tasks:
             task.cancel()
@@ -120,6 +120,13 @@ async def serve(service: Service) -> None:
     host, port = listener.getsockname()[:2]
     if settings.token is None and host not in ("127.0.0.1", "::1"):
         log.warning("open to the network without a bearer token; set LCML_SERVING_TOKEN or --token-file")
+    ports = {"port": port}
     with listener:
-        await server.serve(sockets=[listener])
+        async with contextlib.AsyncExitStack() as stack:
+            if settings.grpc_port >= 0:
+                from lcml_serving.grpc_server import start_grpc
+
+                beside, ports["grpc_port"] = await start_grpc(service)
+                stack.push_async_callback(beside.stop, settings.grace_seconds)
+            await server.serve(sockets=[listener])
     log.info("stopped")

@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+import importlib.util
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -35,6 +36,7 @@ class Settings:
     token: str | None = dataclasses.field(default=None, repr=False)
     host: str = _setting("127.0.0.1", "address to listen on")
     port: int = _setting(8000, "port to listen on; 0 takes a free one", 0, 65_535)
+    grpc_port: int = _setting(-1, "port for gRPC beside HTTP, 0 takes a free one; -1 none", -1, 65_535)
     name: str = _setting("", "name of the model, where PATH is one file (default: the file's stem)")
     default_model: str = _setting("", "model that /invocations asks, where several are served")
     max_batch_size: int = _setting(256, "most examples in one run of a dynamic batch; 1 turns batching off", 1, 65_536)
@@ -146,6 +148,8 @@ def _check(settings: Settings) -> None:
         raise SettingsError("--name names one model file; the models of a repository are named by their directories")
     if settings.name and not MODEL_NAME.fullmatch(settings.name):
         raise SettingsError(f"--name: expected letters, digits, '.', '_' and '-', found {short(settings.name)}")
+    if settings.grpc_port >= 0 and importlib.util.find_spec("grpc") is None:
+        raise SettingsError("--grpc-port needs the package grpcio; install the extra grpc, or leave the flag out")
     if not settings.host:
         raise SettingsError("--host: expected an address such as 127.0.0.1 or 0.0.0.0, found nothing")
 

@@ -55,6 +55,7 @@ def test_reasons_and_counterfactuals(trained: tuple[Path, Path]) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        (("--sufficient", "--against", "stays"), "-o and --against are for contributions"),
         (("--sufficient", "--counterfactual"), "are two questions; ask one"),
         (("--probability", 0.9), "--probability is for --sufficient"),
         (("--fixed", "age"), "--fixed is for --counterfactual"),

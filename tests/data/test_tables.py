@@ -290,3 +290,14 @@ def test_what_is_no_regular_file_is_refused(tmp_path: Path) -> None:
     for name in ("pipe.csv", "zeros.npz"):
         with pytest.raises(DataError, match=f"{name} is no regular file"):
             load_splits(tmp_path / name)
+
+
+def test_a_parquet_file_that_contradicts_itself_ends_no_process(tmp_path: Path) -> None:
+    """pyarrow aborts the process that asks for the description of this column."""
+    path = tmp_path / "t.parquet"
+    parquet.write_table(pa.table({"a": [1, None, 3, 4], "label": list("xyxy")}), path)
+    content = path.read_bytes()
+    column = content.rindex(b"\x15\x04\x19")  # INT64, as the first thing that is said of a column's pages
+    path.write_bytes(content[: column + 1] + b"\x0a" + content[column + 2 :])  # DOUBLE
+    with pytest.raises(DataError, match=r"^cannot read \S*t\.parquet: ColumnMetaData type does not match"):
+        load_examples(str(path))
