@@ -1,5 +1,6 @@
 """Sufficient reasons and counterfactuals against all worlds."""
 
+from dataclasses import replace
 from itertools import combinations, product
 from typing import Any
 
@@ -11,6 +12,8 @@ from hypothesis import strategies as st
 
 from lcml import LogisticCircuitClassifier
 from lcml.circuits.circuit import Circuit, initial_circuit
+from lcml.circuits.parts import Part
+from lcml.circuits.views import WindowView, window_vtree
 from lcml.circuits.vtree import balanced
 from lcml.errors import DataError, SettingsError
 from lcml.explain.counterfactuals import Counterfactual, NoCounterfactual, counterfactual
@@ -66,6 +69,17 @@ def test_worlds_of_twelve_variables() -> None:
     check_against_worlds(model, worlds, worlds[1234])
 
 
+def test_worlds_of_windows() -> None:
+    """A window of 2 x 2 over 3 x 3 truth values and a border, in four cells: pixels are in several windows."""
+    window = WindowView((1, 3, 3), (2, 2), padding=(1, 0), grid=(2, 2))
+    part = Part.full(window, initial_circuit(window_vtree(window)))
+    rng = np.random.default_rng(2)
+    weights, bias = rng.normal(size=(3, part.n_features)), rng.normal(size=3)
+    model = LogisticCircuit(ScaleEncoder(np.zeros(9), np.ones(9)), (part,), ("a", "b", "c"), weights, bias)
+    for world in (3, 200, 511):
+        check_against_worlds(model, all_worlds(9), all_worlds(9)[world])
+
+
 def test_bounds_hold_for_values_between() -> None:
     """Examples of probabilities: whatever the free inputs are, the bound of the margin is below the margin itself."""
     for circuit in (grown(balanced(6), 1, 3), wide_circuit()):
@@ -81,9 +95,11 @@ def test_bounds_hold_for_values_between() -> None:
 
 def test_windows_and_channels_are_bounded() -> None:
     model = parts_model()
+    model = replace(model, bias=model.bias + np.array([0, 9, 0]))
     rng = np.random.default_rng(0)
     own, others = rng.random(12), rng.random((300, 12))
     found = sufficient_reason(model, own)
+    assert (0 < len(found.inputs) < 12, found.minimal) == (True, False)
     held = np.isin(np.arange(12), found.inputs)
     assert set(model.predict(np.where(held, own, others), precision="float64")) == {found.label}
     encoder = ChannelEncoder(ScaleEncoder(np.zeros(12), np.ones(12)), (3, 4), ("grey", "x+", "contrast-", "root-e-"))
