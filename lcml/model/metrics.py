@@ -48,6 +48,21 @@ def quality(
     true_positive = np.diag(matrix).astype(np.float64)
     of_class = matrix.sum(axis=0) + matrix.sum(axis=1)
     f1 = 2 * true_positive[of_class > 0] / of_class[of_class > 0]
-    p = HEADS[link].probabilities(logits)[np.arange(len(labels)), labels]
-    log_loss = float(np.average(-np.log(np.maximum(p, _LEAST)), weights=weights))
+    log_loss = float(np.average(_losses(logits, labels, link), weights=weights))
     return Quality(float(true_positive.sum() / matrix.sum()), float(f1.mean()), log_loss)
+
+
+def right_and_lost(
+    logits: FloatArray, labels: NDArray[np.int64], link: Link, weights: NDArray[np.floating]
+) -> FloatArray:
+    """(2,) what accuracy and log-loss are means of, as sums: the weights of examples predicted right, and the weighted
+    -log p(true class) of all."""
+    right = predicted_codes(logits) == labels
+    return np.array([weights[right].sum(), (_losses(logits, labels, link) * weights).sum()])
+
+
+def _losses(logits: FloatArray, labels: NDArray[np.int64], link: Link) -> FloatArray:
+    """(n_examples,) -log p(true class)."""
+    p = HEADS[link].probabilities(logits)[np.arange(len(labels)), labels]
+    losses: FloatArray = -np.log(np.maximum(p, _LEAST))
+    return losses
