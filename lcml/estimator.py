@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import partial, reduce
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Self, TypeAlias
@@ -21,19 +21,20 @@ from lcml.backend import get_backend
 from lcml.data import Examples
 from lcml.data.labels import spelled
 from lcml.data.stratify import set_aside
-from lcml.errors import DataError, MissingDependencyError
+from lcml.errors import DataError, MissingDependencyError, SettingsError
 from lcml.explain.importance import feature_importances
 from lcml.explain.names import known_names
 from lcml.formats import load_model, save_model
 from lcml.inputs.columns import ColumnsEncoder
-from lcml.inputs.encoding import encoded
-from lcml.inputs.rows import Matrix, SparseMatrix, all_rows
+from lcml.inputs.encoding import CodedRows, coded, encoded
+from lcml.inputs.rows import Matrix, SparseMatrix, all_rows, join
 from lcml.inputs.table import from_frame, is_frame
 from lcml.learning.learner import Learner
 from lcml.learning.state import EncodedSet, RoundReport
 from lcml.learning.table_learner import TableLearner, chosen_by_folds
 from lcml.model.head import predicted_codes
 from lcml.model.model import LogisticCircuit
+from lcml.runs.config import NO_MINIBATCH
 from lcml.runs.parameters import Parameters, described, takes
 from lcml.runs.plain import plain, rebuilt
 from lcml.runs.preparation import (
@@ -50,6 +51,7 @@ from lcml.runs.records import RoundRecord
 from lcml.runs.reference import with_reference
 from lcml.runs.specs import parse_augment, parse_view
 from lcml.runs.weighting import class_weights, example_weights, joined_weights, merged
+from lcml.spread import Engine
 from lcml.tracking.autologging import follow
 
 Callback: TypeAlias = Callable[[RoundRecord], object]
@@ -66,7 +68,8 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
 
     The features of a data frame (pandas, polars, pyarrow) may be numbers, truth values, dates, text, and gaps, as
     `lcml.inputs.columns` encodes them; an array holds finite numbers, as a sparse matrix or array of scipy does, which
-    is made dense piece by piece. After fit:
+    is made dense piece by piece. Those of dask stay on
+    the workers of the `distributed.Client` made last. After fit:
 
         classes_, n_features_in_, feature_names_in_ (for a data frame)
         model_                  a `LogisticCircuit` over the classes as whole numbers or text
@@ -100,8 +103,34 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         """
         if follow(type(self)):
             return self.fit(X, y, sample_weight, eval_set=eval_set, callback=callback)
+        if hasattr(X, "__dask_graph__"):
+            return self._fit_on_cluster(X, y, sample_weight, eval_set, callback)
+        return self._fit(X, y, sample_weight, eval_set, callback, None)
+
+    def _fit_on_cluster(self, X: Any, y: Any, sample_weight: Any, eval_set: Any, callback: Callback | None) -> Self:
+        """As `fit`, a dask collection, whose partitions stay on the workers."""
+        try:
+            from lcml.cluster.engine import computed, current
+        except ImportError as error:
+            raise MissingDependencyError("dask[distributed]", "dask", "learning from dask collections") from error
+        if eval_set is not None:
+            raise DataError("eval_set: with dask collections leave it out; valid_fraction sets examples aside")
+        if self.solver == "minibatch":
+            raise SettingsError(f"solver: {NO_MINIBATCH}")
+        with current() as engine:
+            rows = engine.collection(X)
+            like = np.empty((1, rows.shape[1])) if hasattr(X, "chunks") else X._meta
+            validate_data(self, like, skip_check_array=True, reset=True)
+            labels, weights = computed((y, sample_weight))
+            return self._fit(rows, labels, weights, None, callback, engine)
+
+    def _fit(
+        self, X: Any, y: Any, sample_weight: Any, eval_set: Any, callback: Callback | None, engine: Engine | None
+    ) -> Self:
         chosen = Parameters(**self.get_params(deep=False))
-        features, labels = self._features(X, y, reset=True)
+        features, labels = self._features(X, y, reset=True) if engine is None else (X, column_or_1d(y, warn=True))
+        if engine is not None:
+            check_consistent_length(features, labels)
         check_classification_targets(labels)
         weights = example_weights(sample_weight, len(labels))
         self.classes_ = np.unique(labels if weights is None else labels[weights > 0])
@@ -113,7 +142,7 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         if len(self.classes_) < 2:
             raise DataError("the labels are all of one class; give examples of at least two classes")
         valid = None if eval_set is None else self._eval_examples(eval_set)
-        self._learn(chosen, examples, weights, valid, callback)
+        self._learn(chosen, examples, weights, valid, callback, engine)
         return self
 
     @property
@@ -233,6 +262,7 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         weights: FloatArray | None,
         eval_examples: Examples | None,
         callback: Callback | None,
+        engine: Engine | None,
     ) -> None:
         settings, valid_fraction = chosen.learning(), chosen.valid_fraction if eval_examples is None else 0
         if valid_fraction == 0 and chosen.augment is None:  # no draw: weights are repeated examples
@@ -269,10 +299,14 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         if by_class is not None and eval_examples is not None:
             choosing_weights = by_class[eval_examples.labels]
         everything, stops = None, list[bool]()
+        column_codes: FloatArray | CodedRows
         learner: Learner | TableLearner
         if isinstance(encoder, ColumnsEncoder) and with_trees:
             sets = [raw] if aside is rest and eval_examples is None else [raw, choosing]
-            column_codes = np.concatenate([encoder.codes(part.features) for part in sets])
+            if engine is None:
+                column_codes = np.concatenate([encoder.codes(part.features) for part in sets])
+            else:
+                column_codes = coded(encoder, reduce(join, [part.features for part in sets]))
             every = np.concatenate([part.labels for part in sets])
             learner = TableLearner(
                 encoder,
@@ -283,6 +317,7 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
                 backend,
                 held_out=eval_examples is not None,
                 should_stop=lambda: bool(stops),
+                engine=engine,
             )
         else:
             train = training(rest)
@@ -298,7 +333,14 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
             )
             places = choose_places(views, encoder, shape, whole)
             learner = Learner(
-                places, train, valid, len(self.classes_), settings, backend, should_stop=lambda: bool(stops)
+                places,
+                train,
+                valid,
+                len(self.classes_),
+                settings,
+                backend,
+                should_stop=lambda: bool(stops),
+                engine=engine,
             )
             if settings.refit and len(rest) < len(codes):
                 everything = partial(training, np.arange(len(codes)))

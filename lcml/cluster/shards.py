@@ -6,7 +6,7 @@ one is sent what it takes to make the holder, tells it everything once more, and
 """
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -43,18 +43,15 @@ _NOTHING = -1
 
 @dataclass(frozen=True, eq=False)
 class Recipe:
-    """What a holder is made of: make(rows[:], *by_row, **options). pieces: what of the rows is on the cluster."""
+    """What a holder is made of: make(rows[:], *by_row, **options). pieces: those that rows of a collection are in."""
 
     make: Callable[..., Any]
     rows: Matrix
     by_row: Sequence[NDArray[Any]]
     options: dict[str, Any]
-    pieces: Sequence[Future] = ()
+    pieces: Mapping[int, Future]
 
-    def without_pieces(self) -> "Recipe":
-        return replace(self, pieces=())
-
-    def made(self, pieces: Sequence[Any]) -> Any:
+    def made(self, pieces: Mapping[int, Any]) -> Any:
         with given(pieces):
             return self.make(self.rows[:], *self.by_row, **self.options)
 
@@ -72,7 +69,7 @@ _held: dict[str, _Held] = {}
 
 
 def _answer(
-    key: str, first: int, told: Sequence[bytes], question: bytes, recipe: bytes | None, pieces: Sequence[Any]
+    key: str, first: int, told: Sequence[bytes], question: bytes, recipe: bytes | None, pieces: Mapping[int, Any]
 ) -> tuple[bool, Any]:
     """In a worker: tell the holder what is new of `told`, whose first is number `first`, then ask it; whether it is
     known here, and the answer."""
@@ -167,15 +164,15 @@ class Shards(Spread[Holder]):
                 first,
                 self._told[shard][first:],
                 question,
-                cloudpickle.dumps(recipe.without_pieces()) if is_new else None,
-                list(recipe.pieces) if is_new else [],
+                cloudpickle.dumps(replace(recipe, pieces={})) if is_new else None,
+                dict(recipe.pieces) if is_new else {},
                 workers=[self._at[shard]],
                 pure=False,
             )
 
     def _move(self, shard: int) -> None:
-        """Give a holder whose worker has gone to the one that has fewest. Raises ClusterError where none is left, or too
-        many have gone with it."""
+        """Give a holder whose worker has gone to the one that has fewest. Raises ClusterError where none is left,
+        or too many have gone with it."""
         self._n_moves[shard] += 1
         if self._n_moves[shard] > MOST_MOVES:
             raise ClusterError(

@@ -29,7 +29,7 @@ from lcml.learning.settings import LearnSettings
 from lcml.learning.solver import Solution, SolverSettings, minimise, never
 from lcml.learning.state import Best, EncodedSet, FitState, RoundReport
 from lcml.model.head import HEADS, Link
-from lcml.passes.feature_store import FeatureStore
+from lcml.passes.feature_store import Features, FeatureStore
 from lcml.passes.spread_store import SpreadStore
 from lcml.spread import Engine
 
