@@ -66,6 +66,7 @@ class _Held:
 
 
 _held: dict[str, _Held] = {}
+_making = threading.Lock()
 
 
 def _answer(
@@ -74,9 +75,10 @@ def _answer(
     """In a worker: tell the holder what is new of `told`, whose first is number `first`, then ask it; whether it is
     known here, and the answer."""
     with at_most(get_worker().state.nthreads):
-        if recipe is not None:
-            _held[key] = _Held(cloudpickle.loads(recipe).made(pieces))
-        held = _held.get(key)
+        with _making:
+            if recipe is not None and key not in _held:
+                _held[key] = _Held(cloudpickle.loads(recipe).made(pieces))
+            held = _held.get(key)
         if held is None or held.n_told < first:
             return False, None
         with held.lock:
@@ -94,6 +96,15 @@ def _forget(keys: Sequence[str]) -> None:
         _held.pop(key, None)
 
 
+@dataclass(frozen=True, eq=False)
+class _Sent:
+    """A question on its way to a worker, and how much the holder will have been told then."""
+
+    future: Future
+    at: str
+    n_told: int
+
+
 class Shards(Spread[Holder]):
     """A holder for every recipe, on as many workers as there are."""
 
@@ -102,6 +113,7 @@ class Shards(Spread[Holder]):
         self._keys = [f"lcml-{uuid4().hex}" for _ in recipes]
         self._told: list[list[bytes]] = [[] for _ in recipes]
         self._n_known, self._n_moves = [_NOTHING] * len(recipes), [0] * len(recipes)
+        self._lock = threading.Lock()
         workers = sorted(working(client))
         self._at = [workers[shard % len(workers)] for shard in range(len(recipes))]
 
@@ -128,47 +140,52 @@ class Shards(Spread[Holder]):
         while pending:
             here: set[str] | None = None
             try:
-                wait(list(pending.values()), timeout=LOOK_SECONDS, return_when="FIRST_COMPLETED")
+                wait([sent.future for sent in pending.values()], timeout=LOOK_SECONDS, return_when="FIRST_COMPLETED")
             except TimeoutError:
                 here = working(self._client)
-            for shard, future in list(pending.items()):
-                is_lost = here is not None and self._at[shard] not in here
+            for shard, sent in list(pending.items()):
+                is_lost = here is not None and sent.at not in here
+                if not (sent.future.done() or is_lost):
+                    continue
                 try:
-                    if not (future.done() or is_lost):
-                        continue
-                    is_known, answer = (False, None) if is_lost else future.result(LOOK_SECONDS)
-                except TimeoutError:  # the worker has died with the answer: dask computes it again, or we do
+                    is_known, answer = (False, None) if is_lost else sent.future.result(LOOK_SECONDS)
+                except TimeoutError:  # its worker has gone with the answer, as the next look will show
                     continue
                 except KilledWorker:
                     is_known, is_lost = False, True
-                if is_known:
-                    answers[shard] = answer
-                    self._n_known[shard] = len(self._told[shard])
-                    del pending[shard]
-                    continue
-                if is_lost:
-                    self._move(shard)
-                self._n_known[shard] = _NOTHING
-                future.release()
+                with self._lock:
+                    if is_known:
+                        answers[shard] = answer
+                        if sent.at == self._at[shard]:
+                            self._n_known[shard] = max(self._n_known[shard], sent.n_told)
+                        del pending[shard]
+                        continue
+                    if sent.at == self._at[shard]:  # else somebody else has found it out
+                        self._n_known[shard] = _NOTHING
+                        if is_lost:
+                            self._move(shard)
+                sent.future.release()
                 pending[shard] = self._sent(shard, questions[shard])
         return [answers[shard] for shard in range(len(questions))]
 
-    def _sent(self, shard: int, question: bytes) -> Future:
+    def _sent(self, shard: int, question: bytes) -> "_Sent":
         """The question on its way to the worker of that holder, with what the holder is made of where it is new."""
-        is_new = self._n_known[shard] == _NOTHING
-        first, recipe = max(0, self._n_known[shard]), self._recipes[shard]
+        with self._lock:
+            at, n_known, n_told = self._at[shard], self._n_known[shard], len(self._told[shard])
+        recipe, first = self._recipes[shard], max(0, n_known)
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TiB"}):  # it is data, and meant so
-            return self._client.submit(
+            future = self._client.submit(
                 _answer,
                 self._keys[shard],
                 first,
-                self._told[shard][first:],
+                self._told[shard][first:n_told],
                 question,
-                cloudpickle.dumps(replace(recipe, pieces={})) if is_new else None,
-                dict(recipe.pieces) if is_new else {},
-                workers=[self._at[shard]],
+                cloudpickle.dumps(replace(recipe, pieces={})) if n_known == _NOTHING else None,
+                dict(recipe.pieces) if n_known == _NOTHING else {},
+                workers=[at],
                 pure=False,
             )
+        return _Sent(future, at, n_told)
 
     def _move(self, shard: int) -> None:
         """Give a holder whose worker has gone to the one that has fewest. Raises ClusterError where none is left,

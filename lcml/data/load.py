@@ -50,8 +50,8 @@ def load_splits(
     .csv, .tsv (these also gzipped) or .parquet file (`target`: the column of labels); a relative path is taken from
     `data_dir` where that is given. Features that take more than a quarter of `memory_budget` (bytes; by default most of
     the memory available), raw and encoded, stay on disk as `lcml.inputs.rows.Rows`, where their format allows it (not
-    gzipped IDX, .npz or text). With `numbers` a table may hold finite numbers alone. read: what reads the set at a path,
-    with that target, unless it returns None.
+    gzipped IDX, .npz or text). With `numbers` a table may hold finite numbers alone. read: reads the set at a path,
+    unless it returns None.
 
     A source with test examples of its own keeps them; otherwise `test_fraction` of all is set aside. Then
     `train_fraction` of the others is kept, and `valid_fraction` of those goes to validation. Every choice is

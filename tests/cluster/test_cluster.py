@@ -24,8 +24,14 @@ from lcml.cluster import engine, shards
 from lcml.errors import ClusterError, DataError, SettingsError
 
 N = 2600
-FLAT = {"rounds": 2, "round_iterations": 8, "final_iterations": 30, "l2_path": (1e-3,), "backend": "numpy"}
-TABLE = {"folds": 2, "trees": 3, "tree_depth": 2, "backend": "numpy"}
+FLAT: dict[str, Any] = {
+    "rounds": 2,
+    "round_iterations": 5,
+    "final_iterations": 10,
+    "l2_path": (1e-3,),
+    "backend": "numpy",
+}
+TABLE: dict[str, Any] = {"folds": 2, "trees": 3, "tree_depth": 2, "backend": "numpy"}
 AT_SOLVER = 1e-6 * 1e-5  # of the solver's tolerance
 
 
@@ -43,7 +49,7 @@ def table() -> tuple[pd.DataFrame, NDArray[np.str_]]:
     frame = pd.DataFrame(x, columns=["a", "b"])
     frame["c"] = np.where(np.arange(N) < 900, rng.choice(["u", "v"], N), rng.choice(["w", "v", "u"], N))
     frame.loc[::7, "b"] = np.nan
-    return frame, np.where((x[:, 0] > 0) ^ (x[:, 1] > 0.3) ^ (frame["c"] == "u"), "yes", "no")
+    return frame, np.where(((x[:, 0] > 0) & (frame["c"] == "u")) | (x[:, 1] > 1), "yes", "no")
 
 
 @pytest.fixture(scope="module")
@@ -157,7 +163,18 @@ def test_the_parts_of_a_parquet_table_are_read_by_workers_and_a_run_goes_on_ther
     for number in range(3):
         own = slice(900 * number, 900 * (number + 1))
         frame[own].assign(label=labels[own]).to_parquet(f"parts/{number}.parquet")
-    splits = ["--structure", "splits", "--l2-path", "1e-3", "--backend", "numpy", "--no-tracking", "--json"]
+    splits = [
+        "--structure",
+        "splits",
+        "--l2-path",
+        "1e-3",
+        "--backend",
+        "numpy",
+        "--no-tracking",
+        "--json",
+        "--final-iterations",
+        "10",
+    ]
     on_cluster = ["--cluster", client.scheduler.address]
 
     def run(*arguments: str) -> Any:
@@ -171,8 +188,8 @@ def test_the_parts_of_a_parquet_table_are_read_by_workers_and_a_run_goes_on_ther
         half = run("parts", *splits, "--rounds", "1", "-o", "two.lcml", *on_cluster)
         two = run("--resume", half["checkpoint_path"], "--rounds", "2", "--json", *on_cluster)
     assert (two["n_elements"], two["test_accuracy"]) == (one["n_elements"], one["test_accuracy"])
-    models = [load_model(name).weights for name in ("one.lcml", "two.lcml")]
-    np.testing.assert_allclose(*models, rtol=0, atol=AT_SOLVER)
+    found, expected = (load_model(name).weights for name in ("two.lcml", "one.lcml"))
+    np.testing.assert_allclose(found, expected, rtol=0, atol=AT_SOLVER)
 
 
 def test_a_cluster_without_workers_is_given_up_with_a_sentence(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,7 +197,7 @@ def test_a_cluster_without_workers_is_given_up_with_a_sentence(client: Client, m
     of_rows = engine.ClusterEngine(client).spread(np.asarray, np.arange(4.0))
     monkeypatch.setattr(shards, "working", lambda _: set())
     monkeypatch.setattr(shards, "LOOK_SECONDS", 0.0)
-    with pytest.raises(ClusterError, match="no worker is left at tcp://.*; start some"):
+    with pytest.raises(ClusterError, match="no worker is left at tcp://"):
         of_rows.ask(np.sum)
 
 
