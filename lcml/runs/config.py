@@ -130,7 +130,7 @@ class TrainConfig:
     cluster: str | None = setting(
         None,
         "Train on the Dask workers of the scheduler tcp://HOST:PORT, or on local:N processes of this machine.",
-        COMPUTATION,
+        DATA,
         metavar="ADDRESS",
     )
     output: str | None = setting(
