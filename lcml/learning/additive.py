@@ -42,6 +42,9 @@ MANY_COEFFICIENTS, FEW_EXAMPLES = 4096, 2000
 _BLOCK = 64
 """Columns that are then looked at together."""
 
+_LEAST_DEVIATION = 1e-3
+"""Of a column, as a share of its range: an outlier must not make the rest one point."""
+
 _LEAST_SQUARE = 1e-12
 """Directions of a smaller share of the largest square are rounding errors."""
 
@@ -221,10 +224,10 @@ def _line(column: Column, mass: FloatArray) -> FloatArray:
     """(n_knots,) the standardised straight line at the knots; none for a category or two knots."""
     if column.kind == "category" or len(column.knots) < 3:
         return np.zeros(0)
-    mass, knots = mass[: len(column.knots)], column.knots
-    mean = np.average(knots, weights=mass)
-    deviation = np.sqrt(np.average((knots - mean) ** 2, weights=mass))
-    return (knots - mean) / max(float(deviation), 1e-3 * float(knots[-1] - knots[0]))
+    share: FloatArray = (column.knots - column.knots[0]) / (column.knots[-1] - column.knots[0])
+    mass = mass[: len(share)]
+    share -= np.average(share, weights=mass)
+    return share / max(float(np.sqrt(np.average(share**2, weights=mass))), _LEAST_DEVIATION)
 
 
 def _basis(column: Column, line: FloatArray) -> FloatArray:
