@@ -147,10 +147,10 @@ class AdditiveFit:
     ) -> Theta:
         """Where the loss is least, from `start`; tolerance: of the gradient of the mean loss, preconditioned."""
         basis, hats, targets, weights = self.design.basis, self._hats, self.targets, self.weights[:, None]
-        transposed, total = basis.T.tocsr(), float(self.weights.sum())
+        of_basis, of_hats, total = basis.T.tocsr(), hats.T, float(self.weights.sum())
         share = self.weights @ targets / total
         curvature = max(float((share * (1 - share)).mean()), 1e-3)
-        squares = np.asarray(basis.power(2).T @ (hats.power(2).T @ self.weights))
+        squares = np.asarray(of_basis.power(2) @ (of_hats.power(2) @ self.weights))
         scale = np.append(1 / np.sqrt(squares * curvature + l2), 1 / np.sqrt(total * curvature))[:, None]
 
         def value_and_gradient(flat: FloatArray) -> tuple[float, FloatArray]:
@@ -158,7 +158,7 @@ class AdditiveFit:
             logits = (hats @ (basis @ theta[:-1]) + theta[-1]).T
             residual = self.head.residual(np, logits, targets.T).T * weights
             loss = float((self.head.loss(np, logits, targets.T) * weights.T).sum())
-            gradient = np.vstack([transposed @ (hats.T @ residual) + l2 * theta[:-1], residual.sum(axis=0)])
+            gradient = np.vstack([of_basis @ (of_hats @ residual) + l2 * theta[:-1], residual.sum(axis=0)])
             return (loss + l2 / 2 * float((theta[:-1] ** 2).sum())) / total, (gradient * scale).ravel() / total
 
         def stop(_: FloatArray) -> None:
