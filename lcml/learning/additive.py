@@ -42,6 +42,9 @@ MANY_COEFFICIENTS, FEW_EXAMPLES = 4096, 2000
 _BLOCK = 64
 """Columns that are then looked at together."""
 
+_LEAST_DEVIATION = 1e-3
+"""Of a column, as a share of its range: an outlier must not make the rest one point."""
+
 _LEAST_SQUARE = 1e-12
 """Directions of a smaller share of the largest square are rounding errors."""
 
@@ -132,7 +135,8 @@ class AdditiveFit:
     def totals(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Sums over the rows: of the weights of every set's class (n_sets,), of the weights, and of the squares that
         every coefficient meets."""
-        squares = np.asarray(self.design.basis.power(2).T @ (self._hats.power(2).T @ self.weights))
+        of_basis, of_hats = self._transposed
+        squares = np.asarray(of_basis.power(2) @ (of_hats.power(2) @ self.weights))
         return self.weights @ self.targets, self.weights.sum(), squares
 
     def loss_and_gradient(self, theta: Theta) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -140,11 +144,12 @@ class AdditiveFit:
         logits, weights = (self._hats @ (self.design.basis @ theta.weights) + theta.bias).T, self.weights[:, None]
         residual = self.head.residual(np, logits, self.targets.T).T * weights
         loss = (self.head.loss(np, logits, self.targets.T) * weights.T).sum()
-        return loss, self._transposed @ (self._hats.T @ residual), residual.sum(axis=0)
+        of_basis, of_hats = self._transposed
+        return loss, of_basis @ (of_hats @ residual), residual.sum(axis=0)
 
     @cached_property
-    def _transposed(self) -> Any:
-        return self.design.basis.T.tocsr()
+    def _transposed(self) -> tuple[Any, Any]:
+        return self.design.basis.T.tocsr(), self._hats.T
 
     def start(self) -> Theta:
         return start_of(*self.totals())
@@ -266,10 +271,10 @@ def _line(column: Column, mass: FloatArray) -> FloatArray:
     """(n_knots,) the standardised straight line at the knots; none for a category or two knots."""
     if column.kind == "category" or len(column.knots) < 3:
         return np.zeros(0)
-    mass, knots = mass[: len(column.knots)], column.knots
-    mean = np.average(knots, weights=mass)
-    deviation = np.sqrt(np.average((knots - mean) ** 2, weights=mass))
-    return (knots - mean) / max(float(deviation), 1e-3 * float(knots[-1] - knots[0]))
+    share: FloatArray = (column.knots - column.knots[0]) / (column.knots[-1] - column.knots[0])
+    mass = mass[: len(share)]
+    share -= np.average(share, weights=mass)
+    return share / max(float(np.sqrt(np.average(share**2, weights=mass))), _LEAST_DEVIATION)
 
 
 def _basis(column: Column, line: FloatArray) -> FloatArray:
