@@ -1,0 +1,91 @@
+"""What is predicted for an example with missing inputs by a model whose training had none.
+
+    refuse     nothing: such an example is an error (of a table's column, the encoder's own stand-in)
+    prior      the logits under independent variables: each missing one is true with its mean probability in training
+    expected   the expected logits E[g(x) | what is known] under a distribution over the model's own circuit
+
+Logits are linear in flows, and flows multilinear in the variables of a view without a square root, so `prior` replaces
+missing variables by their means and is exact. For `expected` see `lcml.model.distribution`.
+Source: Khosravi, Choi, Liang, Vergari & Van den Broeck, NeurIPS 2019.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lcml.arrays import FloatArray
+from lcml.backend import Backend
+from lcml.circuits.parts import Part
+from lcml.circuits.views import IdentityView
+from lcml.errors import CircuitError, SettingsError
+from lcml.inputs.channels import ChannelEncoder
+from lcml.inputs.encoding import Encoder, encoded
+from lcml.inputs.rows import chunks
+from lcml.model.distribution import ProbabilisticCircuit
+
+MissingPolicy = Literal["refuse", "prior", "expected"]
+
+
+@dataclass(frozen=True, eq=False)
+class Missing:
+    """means (n_outputs,): probability of every encoded variable where its input is missing; distribution: over the one
+    circuit of the model, None for the policy `prior`."""
+
+    means: FloatArray
+    distribution: ProbabilisticCircuit | None = None
+
+    def __post_init__(self) -> None:
+        means = np.array(self.means, dtype=np.float64)
+        if means.ndim != 1 or not np.all((means >= 0) & (means <= 1)):
+            raise CircuitError(f"missing: expected one probability per variable, found an array of shape {means.shape}")
+        means.setflags(write=False)
+        object.__setattr__(self, "means", means)
+
+    @property
+    def policy(self) -> MissingPolicy:
+        return "prior" if self.distribution is None else "expected"
+
+    def filled(self, values: NDArray[np.floating]) -> NDArray[np.floating]:
+        """Encoded examples with means for NaN."""
+        return np.where(np.isnan(values), self.means.astype(values.dtype), values)
+
+    def expected_logits(self, values: NDArray[np.floating], flat_weights: FloatArray) -> FloatArray:
+        """(n_examples, n_sets) expected logits without the bias, of encoded examples with NaN for what is missing."""
+        assert self.distribution is not None
+        return self.distribution.expected_flows(values) @ flat_weights.T
+
+
+def check_policy(policy: MissingPolicy, encoder: Encoder, whole: bool) -> None:
+    """Raises SettingsError where a model of that encoder, of one circuit over the whole example or not, cannot have
+    the policy."""
+    if policy != "refuse" and isinstance(encoder, ChannelEncoder):
+        raise SettingsError(f"missing: {policy} is not defined for channels made of images; leave one of them out")
+    if policy == "expected" and not whole:
+        raise SettingsError(
+            "missing: expected is for one circuit over the whole example (the view 'whole', structure splits), whose "
+            "vtree the distribution shares; choose prior, or another structure"
+        )
+
+
+def is_whole(parts: Sequence[Part]) -> bool:
+    """Whether these are one circuit over the whole example."""
+    return len(parts) == 1 and isinstance(parts[0].view, IdentityView)
+
+
+def fit_missing(
+    policy: MissingPolicy, encoder: Encoder, parts: Sequence[Part], x: Any, backend: Backend | None = None
+) -> Missing | None:
+    """What a policy must know of training examples x (n_examples, n_features): means, and for `expected` the
+    distribution of largest smoothed likelihood. Raises SettingsError as `check_policy`."""
+    check_policy(policy, encoder, is_whole(parts))
+    if policy == "refuse":
+        return None
+    values = encoded(encoder, x)
+    means = sum(values[rows].sum(axis=0, dtype=np.float64) for rows in chunks(values)) / len(values)
+    distribution = None
+    if policy == "expected":
+        distribution = ProbabilisticCircuit.fit(parts[0].circuit, values, backend=backend)
+    return Missing(np.clip(means, 0, 1), distribution)
