@@ -38,8 +38,7 @@ def convert(
 
     names = None if classes is None else _split(classes)
     shares = None if priors is None else _numbers(priors)
-    options = {"vtree": vtree, "vtree_out": vtree_out, "scale": scale, "classes": names, "priors": shares}
-    model = convert_file(source, output, **options)
+    model = convert_file(source, output, vtree=vtree, vtree_out=vtree_out, scale=scale, classes=names, priors=shares)
     circuit = model.circuit
     typer.echo(
         f"{output}: {circuit.n_variables} variables, {len(model.classes)} classes, {circuit.n_or_gates} or gates, "

@@ -60,6 +60,7 @@ def load_splits(
     if target is not None and not _is_table(source, data_dir):
         raise DataError(f"--target {target!r} names a column of a table, but {source} is none; leave it out")
     raw = _read(source, target, data_dir, memory_budget=memory_budget)
+    raw.check_finite()
     if numbers:
         raw.check_numbers()
     return divide(raw, valid_fraction, test_fraction, train_fraction, seed)

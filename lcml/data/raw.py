@@ -44,13 +44,22 @@ class RawSet:
                 continue
             try:
                 if not isinstance(features, Table):
-                    check_features(features, width, self.feature_names)
+                    check_features(features, width, self.feature_names, gaps=True)
             except DataError as error:
                 raise DataError(f"{self.source}, {part}: {error}") from error
             if len(features) == 0:
                 raise DataError(f"{self.source} holds no {part}; give at least one")
             if labels is not None and labels.shape != (len(features),):
                 raise unlabelled(self.source, len(features), part, labels.shape)
+
+    def check_finite(self) -> None:
+        """DataError where an array holds NaN or infinity: only a model may know what to do without an input."""
+        for part, features in ("examples", self.features), ("test examples", self.test_features):
+            try:
+                if features is not None and not isinstance(features, Table):
+                    check_features(features, None, self.feature_names)
+            except DataError as error:
+                raise DataError(f"{self.source}, {part}: {error}") from error
 
     def check_numbers(self) -> None:
         """DataError where a table holds anything but finite numbers, which is all that most encoders take."""

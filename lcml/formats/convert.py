@@ -57,7 +57,7 @@ def convert(
         model = replace(model, provenance=provenance)
         save_model(model, target)
     elif suffixes == {MODEL_SUFFIX} and len(sources) == 1 and to_text:
-        if not (vtree is scale is classes is priors is None):
+        if any(option is not None for option in (vtree, scale, classes, priors)):
             raise SettingsError(
                 f"{named}: --vtree, --scale, --classes and --priors belong to a circuit; a model has its own"
             )

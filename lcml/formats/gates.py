@@ -35,14 +35,14 @@ class Gates:
             self._text.fail(f"vtree node {leaf} is not the leaf of variable {variable}; is this the circuit's vtree?")
 
     def check_size(self, node_id: int, node: int, size: int, found: int) -> None:
-        """Fail unless the gate stands at an inner node of the vtree and has as many elements as it says, one at least."""
+        """Fail unless the gate stands at an inner vtree node and has as many elements as it says, at least one."""
         if node >= len(self._left) or self._left[node] < 0:
             self._text.fail(f"or gate {node_id}: vtree node {node} is no inner node; is this the circuit's vtree?")
         if size != found or not found:
             self._text.fail(f"or gate {node_id}: expected {size} and at least one element, found {found}")
 
     def children(self, gate_id: int, i: int, node: int, prime_id: int, sub_id: int) -> tuple[int, int]:
-        """The nodes of a prime and a sub, which must stand above this line and belong to the children of vtree `node`."""
+        """The nodes of a prime and a sub, which must stand above this line and belong to the children of vtree node."""
         left, right = self._left[node], self._right[node]
         return self._child(gate_id, i, "prime", prime_id, left), self._child(gate_id, i, "sub", sub_id, right)
 

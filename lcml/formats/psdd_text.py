@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 
-from lcml.arrays import FloatArray
 from lcml.circuits.vtree import Vtree
 from lcml.files import atomic_writer
 from lcml.formats.gates import Gates
@@ -35,7 +34,7 @@ _ZERO = (b"-inf", b"-infinity")
 
 
 def read_psdd(path: str | Path, vtree: Vtree) -> ProbabilisticCircuit:
-    """The distribution in a file over `vtree`; a node T becomes the two literals, with its probabilities on their wires.
+    """The distribution in a file over `vtree`; a node T becomes two literals, its probabilities part of their wires'.
 
     Raises FormatError, with the line, where the file holds no probabilistic circuit over this vtree.
     """

@@ -70,8 +70,8 @@ class Table(RowSet):
         return replace(self, values=join(self.values, other.values))
 
     def numbers(self, *, gaps: bool = False) -> Matrix:
-        """The values, where every column holds numbers and, without `gaps`, no gap. Raises DataError with the first that
-        does not."""
+        """The values, where every column holds numbers and, without `gaps`, no gap. Raises DataError with the first
+        that does not."""
         for column in self.columns:
             if column.kind != "number" and column.texts != TRUTH:
                 what = (

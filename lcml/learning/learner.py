@@ -19,6 +19,7 @@ from lcml.circuits.splits import Split
 from lcml.circuits.views import View
 from lcml.circuits.vtree import Vtree
 from lcml.errors import DataError, SettingsError
+from lcml.learning.generative import check_generative, generative_start
 from lcml.learning.minibatch import minimise_minibatch
 from lcml.learning.objective import Objective
 from lcml.learning.parameters import Parameters, Parametrisation
@@ -63,6 +64,8 @@ class Learner:
                 )
         self.settings, self.backend, self.n_classes, self.state = settings, backend, n_classes, state
         self.initial = tuple(initial_part(view, vtree) for view, vtree in places)
+        if settings.init == "generative":
+            check_generative(self.initial)
         self._n_sets = HEADS[settings.link].n_sets(n_classes)
         self._max_features = self._feature_limit()
         self._interrupted = should_stop
@@ -100,7 +103,7 @@ class Learner:
         """Fit, then split and fit again until a limit is met, nothing is worth a split, or validation stops
         improving."""
         if self.state is None:
-            yield from self._finish_round((), self._train.zeros(), self._opening, ())
+            yield from self._finish_round((), self._start(), self._opening, ())
         while self.state is not None and not self._is_done():
             clock = _Clock()
             chosen, grown = self._choose(self.state, clock)
@@ -149,6 +152,13 @@ class Learner:
         best = dataclasses.replace(best, parameters=solution.parameters, train_accuracy=report.train_accuracy)
         self.state = dataclasses.replace(self.state, best=best, seconds=self.seconds())
         yield dataclasses.replace(report, valid=best.valid, improved=True)
+
+    def _start(self) -> Parameters:
+        """The weights of the first fit."""
+        if self.settings.init == "zero":
+            return self._train.zeros()
+        literals = self.settings.literal_weights
+        return generative_start(self.parts[0], self._train_set, self._n_sets, self.link, literals, self.backend)
 
     def _finish_round(
         self,

@@ -130,7 +130,7 @@ class ProbabilisticCircuit:
         evidence = _log_literals(given) - np.where(np.tile(missing, (2, 1)), 0, self._log_prior)
         shares, own = self._shares(evidence), literal_rows(self._plan, given)
         if not circuit.n_or_gates:
-            return np.where(np.isnan(own), shares, own).T
+            return np.asarray(np.where(np.isnan(own), shares, own)).T
         probability = node_probabilities(self._plan, own)  # NaN for what reads a gap
         plain = probability[circuit.elem_prime] * probability[circuit.elem_sub]
         total = probability[circuit.n_literals + circuit.elem_or]
@@ -142,8 +142,7 @@ class ProbabilisticCircuit:
         """(2 n_variables, 1) log Pr(l) of every literal without evidence."""
         literals = self._down(self._shares(np.zeros((self.circuit.n_literals, 1))))[: self.circuit.n_literals]
         with np.errstate(divide="ignore"):
-            log_prior: FloatArray = np.maximum(np.log(literals), _LEAST)
-        return log_prior
+            return np.asarray(np.maximum(np.log(literals), _LEAST))
 
     @cached_property
     def _plan(self) -> FlowPlan:
@@ -182,7 +181,8 @@ class ProbabilisticCircuit:
         rows, totals = self._up(literals)
         _check_possible(totals[-1])
         total = np.repeat(totals, np.diff(_starts(self.circuit)), axis=0)
-        return np.exp(np.subtract(rows, total, out=np.full_like(rows, -np.inf), where=total > -np.inf))
+        logs: FloatArray = np.subtract(rows, total, out=np.full_like(rows, -np.inf), where=total > -np.inf)
+        return np.exp(logs)
 
     def _largest(self, rows: FloatArray) -> FloatArray:
         """1 for the first largest element of every gate, 0 for the others."""

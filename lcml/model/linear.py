@@ -42,6 +42,7 @@ def from_logistic_regression(fitted: Any, low: ArrayLike = 0.0, high: ArrayLike 
     twice = 1 + (in_two and getattr(fitted, "multi_class", None) == "multinomial")  # the softmax of -g and g
     link: Link = "sigmoid" if in_two or fitted.solver == "liblinear" else "softmax"
     names = [str(name) for name in getattr(fitted, "feature_names_in_", ())]
+    of_names = {"data": {"feature_names": names}} if names else {}
     return LogisticCircuit(
         encoder,
         (Part(IdentityView(d), circuit, weighted),),
@@ -49,5 +50,5 @@ def from_logistic_regression(fitted: Any, low: ArrayLike = 0.0, high: ArrayLike 
         twice * coefficients * (encoder.high - encoder.low),
         twice * (bias + coefficients @ encoder.low),
         link,
-        {"data": {"feature_names": names or None}, "converted_from": type(fitted).__name__},
+        {"converted_from": type(fitted).__name__, **of_names},
     )

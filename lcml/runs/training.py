@@ -145,7 +145,7 @@ class _Run:
     def conclude(self, stopped: bool) -> Outcome:
         """Save the best model, then test it and record what came out."""
         config, splits, backend = self.prepared.config, self.prepared.splits, self.prepared.backend
-        model = self._best_model(stopped)
+        model = self._best_model(stopped).with_missing(config.missing, splits.train.features, backend)
         told = {"reference": reference(model, splits.train.features, backend)}
         model = replace(model, provenance={**model.provenance, **told})
         save_model(model, config.model_path)

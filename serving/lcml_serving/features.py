@@ -59,6 +59,8 @@ def to_features(values: Array, model: Signature, max_rows: int) -> Array:
     with np.errstate(over="ignore", invalid="ignore"):
         converted = values.astype(dtype, copy=False)
     good = np.isfinite(converted) if dtype.kind == "f" else converted == values
+    if model.takes_gaps and dtype.kind == "f":
+        good |= np.isnan(converted)
     if not good.all():
         row, column = np.argwhere(~good)[0]
         expected = f"a finite {dtype} number" if dtype.kind == "f" else f"a whole number that {dtype} holds"

@@ -49,7 +49,8 @@ def evidence_of(circuit: Circuit, seed: int) -> Floats:
 def likelihood(evidence: Floats) -> Floats:
     """(2^n,) of every world: the product of q or 1 - q over what is not missing."""
     worlds = all_worlds(len(evidence))
-    return np.where(np.isnan(evidence), 1, np.where(worlds == 1, evidence, 1 - evidence)).prod(axis=1)
+    factors = np.where(np.isnan(evidence), 1, np.where(worlds == 1, evidence, 1 - evidence))
+    return np.asarray(factors.prod(axis=1))
 
 
 @SOME
