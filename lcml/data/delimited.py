@@ -27,6 +27,8 @@ _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 _SAMPLE_CHARS = 1 << 16
 _BLOCK_BYTES = (1 << 20, 1 << 25, (1 << 31) - 1)
 """What pyarrow reads at a time: a row must fit into it, so that a longer block is tried where one does not."""
+_ROWS_OF_BLOCK = 64
+"""So many are told by the line of names: every column of a block takes about as much memory as these values."""
 _TOO_SHORT = "straddling", "cannot infer number of columns"
 
 _DECIMAL_COMMA = re.compile(r"\s*-?\d+,\d+\s*")
@@ -100,7 +102,8 @@ def read_text_table(table: TextTable, columns: list[str], target: str | None) ->
         decimal_point=table.decimal,
     )
     parse = arrow_csv.ParseOptions(delimiter=table.separator, newlines_in_values=True)
-    for block in _BLOCK_BYTES:
+    least = min(_ROWS_OF_BLOCK * sum(len(name) + 1 for name in table.names), _BLOCK_BYTES[1])
+    for block in [size for size in _BLOCK_BYTES if size >= least]:
         try:
             with _bytes(table.path) as file:
                 return arrow_csv.read_csv(file, arrow_csv.ReadOptions(block_size=block), parse, convert)

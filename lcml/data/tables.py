@@ -29,6 +29,10 @@ _ROW_NUMBERS = re.compile(r"Unnamed: \d+")
 """What pandas calls a column without a name: the row numbers that it wrote before."""
 
 
+_LEAST_ROWS = 512
+"""Of a text table, which is in memory, at a time: a slice costs as much for every column as some ten values."""
+
+
 def is_table(path: Path) -> bool:
     """Whether `read_table` reads it, by its name."""
     return is_text_table(path) or is_parquet(path)
@@ -66,7 +70,7 @@ def read_table(
         step = max(1, CHUNK_BYTES // (8 * max(1, len(columns))))  # rows that are turned into an array at a time
         if is_text:
             whole = read_text_table(table, wanted, target)
-            schema, n_rows = whole.schema, whole.num_rows
+            schema, n_rows, step = whole.schema, whole.num_rows, max(step, _LEAST_ROWS)
             tables = (whole.slice(first, step) for first in range(0, n_rows, step))
         else:
             schema, n_rows, tables = table.schema, table.n_rows, table.tables(wanted, step)

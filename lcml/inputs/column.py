@@ -57,7 +57,8 @@ class Column:
         """The code that is encoded where there is a gap."""
         if self.kind == "category":
             return _NO_CATEGORY if self.gaps else float(len(self.categories))
-        return float(self.knots[0] if self.gaps else np.median(self.knots))
+        middle = (len(self.knots) - 1) // 2, len(self.knots) // 2
+        return float(self.knots[0] if self.gaps else self.knots[list(set(middle))].mean())
 
     def codes(self, raw: RawColumn, values: NDArray[Any]) -> FloatArray:
         """(n,) the values of a raw column as this one numbers them: numbers, days, ranks or places among `categories`

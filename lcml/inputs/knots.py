@@ -170,6 +170,8 @@ def even_cuts(values: FloatArray, counts: FloatArray, n_intervals: int) -> Float
     as can be, where a value counts as one interval's share at most, so that frequent ones leave cuts to the others."""
     if len(values) <= n_intervals + 1:
         return values
+    if n_intervals == 1:
+        return values[[0, -1]]
     for _ in range(_TIMES_CAPPED):
         counts = np.minimum(counts, counts.sum() / n_intervals)
     middle = np.cumsum(counts) - counts / 2

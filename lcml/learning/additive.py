@@ -11,9 +11,13 @@ category, or a gap, v = theta. What is minimised is convex,
 
 with the loss of `lcml.model.head` and a bias without penalty. `l2` counts against a sum, not a mean, of losses: it is
 the inverse of the variance that is expected of theta, whatever the number of examples.
+
+Of more coefficients than examples the best theta is a sum of the examples' rows x_i of the design X (the representer
+theorem: Kimeldorf & Wahba 1971). With X X' = U S U' and beta = S^-1/2 U' X theta, X theta = U S^1/2 beta and |theta| =
+|beta|: the same problem, of as many coefficients as there are examples.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -21,15 +25,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
-from scipy.sparse import block_diag, csr_array
+from scipy.sparse import block_diag, csr_array, eye_array
 
 from lcml.arrays import FloatArray
 from lcml.inputs.column import Column
 from lcml.inputs.columns import ColumnsEncoder
+from lcml.learning.solver import never
 from lcml.model.head import Head
 
 MAX_ITERATIONS = 40
 TOLERANCE = 1e-5
+
+MANY_COEFFICIENTS, FEW_EXAMPLES = 4096, 2000
+"""More coefficients than the one, of at most as many examples as the other, are found as such sums of rows."""
+
+_BLOCK = 64
+"""Columns that are then looked at together."""
+
+_LEAST_SQUARE = 1e-12
+"""Directions of a smaller share of the largest square are rounding errors."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,38 +55,44 @@ class Theta:
 
 
 class AdditiveDesign:
-    """What the additive part sees of the codes (n, d) of a table's columns, see `Column.codes`."""
+    """What the additive part sees of the codes (n, d) of a table's columns, see `Column.codes`.
+
+    Example i has the logits hats[i] @ basis @ theta.weights + theta.bias; these weights are the module's theta, or of
+    few examples its beta.
+    """
 
     def __init__(self, columns: Sequence[Column], codes: FloatArray, weights: FloatArray) -> None:
-        self._columns = columns
-        states = [_n_states(column) for column in columns]
-        firsts = np.cumsum([0, *states])
-        indices, shares = [], []
-        for column, first, of_column in zip(columns, firsts, codes.T, strict=False):
-            index, share = _hats(column, of_column)
-            indices.append(index + first)
-            shares.append(share)
-        index, share = np.concatenate(indices, axis=1), np.concatenate(shares, axis=1)
-        used = share.any(axis=0)
-        index, share = index[:, used], share[:, used]
-        starts = np.arange(len(codes) + 1) * index.shape[1]
-        self.hats = csr_array((share.ravel(), index.ravel(), starts), shape=(len(codes), int(firsts[-1])))
-        mass = self.hats.T @ weights
-        self._lines = [
-            _line(column, mass[first : first + n]) for column, first, n in zip(columns, firsts, states, strict=False)
-        ]
-        self.basis = block_diag(
-            [_basis(column, line) for column, line in zip(columns, self._lines, strict=True)], format="csr"
-        )
+        n_coefficients = sum(column.n_outputs for column in columns)
+        self._in_span = len(codes) <= FEW_EXAMPLES and n_coefficients > max(len(codes), MANY_COEFFICIENTS)
+        step = _BLOCK if self._in_span else len(columns)
+        parts = [slice(first, first + step) for first in range(0, len(columns), step)]
+        blocks = (_block(columns[of], codes[:, of], weights) for of in parts)
+        if not self._in_span:
+            ((self.hats, self.basis),) = blocks
+            return
+        self._blocks, square = [], np.zeros((len(codes), len(codes)))
+        for hats, basis in blocks:
+            rows = hats @ basis
+            self._blocks.append((rows, basis))
+            dense = rows.toarray()
+            square += dense @ dense.T
+        squares, axes = np.linalg.eigh(square)
+        kept = squares > _LEAST_SQUARE * squares[-1]
+        axes, lengths = axes[:, kept], np.sqrt(squares[kept])
+        self.hats, self.basis = csr_array(axes * lengths), eye_array(len(lengths), format="csr")
+        self._of_rows = axes / lengths
 
     def values(self, theta: Theta) -> FloatArray:
         """(n_states, n_sets) the function at every knot, category and gap."""
+        if self._in_span:
+            of_rows = self._of_rows @ theta.weights
+            return np.concatenate([basis @ (rows.T @ of_rows) for rows, basis in self._blocks])
         found: FloatArray = self.basis @ theta.weights
         return found
 
     def logits(self, theta: Theta, rows: NDArray[np.intp] | slice = slice(None)) -> FloatArray:
         """(n_rows, n_sets)."""
-        found: FloatArray = self.hats[rows] @ self.values(theta) + theta.bias
+        found: FloatArray = self.hats[rows] @ (self.basis @ theta.weights) + theta.bias
         return found
 
     def of_variables(self, theta: Theta, encoder: ColumnsEncoder) -> Theta:
@@ -115,7 +135,12 @@ class AdditiveFit:
         return Theta(np.zeros((self.design.basis.shape[1], len(bias))), bias)
 
     def minimise(
-        self, l2: float, start: Theta, tolerance: float = TOLERANCE, max_iterations: int = MAX_ITERATIONS
+        self,
+        l2: float,
+        start: Theta,
+        tolerance: float = TOLERANCE,
+        max_iterations: int = MAX_ITERATIONS,
+        should_stop: Callable[[], bool] = never,
     ) -> Theta:
         """Where the loss is least, from `start`; tolerance: of the gradient of the mean loss, preconditioned."""
         basis, hats, targets, weights = self.design.basis, self._hats, self.targets, self.weights[:, None]
@@ -133,11 +158,34 @@ class AdditiveFit:
             gradient = np.vstack([transposed @ (hats.T @ residual) + l2 * theta[:-1], residual.sum(axis=0)])
             return (loss + l2 / 2 * float((theta[:-1] ** 2).sum())) / total, (gradient * scale).ravel() / total
 
+        def stop(_: FloatArray) -> None:
+            if should_stop():
+                raise StopIteration
+
         first = np.vstack([start.weights, start.bias]) / scale
         options = {"maxiter": max_iterations, "gtol": tolerance, "ftol": tolerance}
-        found = minimize(value_and_gradient, first.ravel(), jac=True, method="L-BFGS-B", options=options)
+        found = minimize(value_and_gradient, first.ravel(), jac=True, method="L-BFGS-B", options=options, callback=stop)
         theta = found.x.reshape(len(scale), -1) * scale
         return Theta(theta[:-1], theta[-1])
+
+
+def _block(columns: Sequence[Column], codes: FloatArray, weights: FloatArray) -> tuple[Any, Any]:
+    """Sparse (n, n_states) hats and (n_states, n_coefficients) basis of some columns."""
+    states = [_n_states(column) for column in columns]
+    firsts = np.cumsum([0, *states])
+    indices, shares = [], []
+    for column, first, of_column in zip(columns, firsts, np.ascontiguousarray(codes.T), strict=False):
+        index, share = _hats(column, of_column)
+        indices.append(index + first)
+        shares.append(share)
+    index, share = np.concatenate(indices, axis=1), np.concatenate(shares, axis=1)
+    used = share.any(axis=0)
+    index, share = index[:, used], share[:, used]
+    starts = np.arange(len(codes) + 1) * index.shape[1]
+    hats = csr_array((share.ravel(), index.ravel(), starts), shape=(len(codes), int(firsts[-1])))
+    mass = hats.T @ weights
+    lines = [_line(column, mass[first : first + n]) for column, first, n in zip(columns, firsts, states, strict=False)]
+    return hats, block_diag([_basis(column, line) for column, line in zip(columns, lines, strict=True)], format="csr")
 
 
 def _n_states(column: Column) -> int:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from lcml.arrays import FloatArray
 from lcml.backend import Backend
 from lcml.inputs.column import Column
-from lcml.inputs.knots import even_cuts
+from lcml.inputs.knots import WIDE, even_cuts
 
 MOST_STEPS = 63
 """Thresholds of a number that trees may ask for."""
@@ -31,6 +31,10 @@ PRIOR_ROWS = 50.0
 
 MOST_BINS = 256
 """Of a column: a byte tells them."""
+
+MOST_COLUMNS, RENEWED = 512, 10
+"""In tables of more than `WIDE` columns trees look at so many: those that gain most by one question, found again after
+so many trees."""
 
 _MANY, _SLICES = 1 << 19, 16
 """From so many rows times columns on, columns are worth several threads, in so many pieces of work."""
@@ -116,6 +120,7 @@ class Booster:
     def __post_init__(self) -> None:
         self._n_bins = np.array([column.n_bins for column in self.columns])
         self._is_category = np.array([column.is_category for column in self.columns])
+        self._looked_at = np.arange(len(self.columns))
 
     def add_tree(self) -> GrownTree:
         """Grow a tree for the logits as they are, and add what its leaves say."""
@@ -126,6 +131,9 @@ class Booster:
         statistics = np.concatenate([residual * weights, curvature * weights, weights], axis=1)
         node = np.zeros(len(residual), np.int32)
         levels = []
+        if len(self.columns) > WIDE and len(self.trees) % RENEWED == 0:
+            gain = self._search(np.arange(len(self.columns)), node, statistics, 1)[0]
+            self._looked_at = np.sort(np.argsort(-gain[:, 0], kind="stable")[:MOST_COLUMNS])
         for depth in range(self.depth):
             level = self._best_level(node, statistics, 1 << depth)
             node = descend(level, self.columns[level.column], self.bins[level.column], node)
@@ -139,19 +147,27 @@ class Booster:
 
     def _best_level(self, node: NDArray[np.int32], statistics: FloatArray, n_nodes: int) -> Level:
         """The column, and what its contexts ask, that gain most."""
+        gain, place = self._search(self._looked_at, node, statistics, n_nodes)
+        best = int(gain.sum(axis=1).argmax())
+        gap_below, cut = np.divmod(place[best], MOST_BINS)
+        return Level(int(self._looked_at[best]), gain[best] > 0, cut, gap_below == 0)
+
+    def _search(
+        self, columns: NDArray[np.intp], node: NDArray[np.int32], statistics: FloatArray, n_nodes: int
+    ) -> tuple[FloatArray, NDArray[np.int64]]:
+        """`best_questions` of some columns, ascending."""
         kernel = self.backend.best_questions or best_questions
-        n_columns = len(self.bins)
+        n_columns, size = len(columns), len(columns) * len(node)
         gain, place = np.zeros((n_columns, n_nodes)), np.zeros((n_columns, n_nodes), np.int64)
 
         def search(of: slice) -> None:
-            arguments = self.bins[of], node, statistics, self._n_bins[of], self._is_category[of], self._l2, LEAST_BRANCH
-            kernel(*arguments, gain[of], place[of])
+            some = of if n_columns == len(self.columns) else columns[of]
+            of_some = self.bins[some], node, statistics, self._n_bins[some], self._is_category[some]
+            kernel(*of_some, self._l2, LEAST_BRANCH, gain[of], place[of])
 
-        step = -(-n_columns // _SLICES) if self.bins.size > _MANY else n_columns
+        step = -(-n_columns // _SLICES) if size > _MANY else n_columns
         list(self.backend.map(search, [slice(first, first + step) for first in range(0, n_columns, step)]))
-        column = int(gain.sum(axis=1).argmax())
-        gap_below, cut = np.divmod(place[column], MOST_BINS)
-        return Level(column, gain[column] > 0, cut, gap_below == 0)
+        return gain, place
 
 
 def best_questions(
@@ -201,11 +217,13 @@ def best_questions(
 
 def descend(level: Level, column: ColumnBins, bins: NDArray[np.uint8], node: NDArray[np.int32]) -> NDArray[np.int32]:
     """(n,) the contexts of the next level."""
-    cut = level.cut[node]
-    yes = bins == cut if column.is_category else bins > cut
+    of_bin, cut = np.arange(column.n_bins), level.cut[:, None]
+    yes = of_bin == cut if column.is_category else of_bin > cut
     if not column.is_category:
-        yes = np.where(bins == column.n_bins - 1, level.gap_above[node], yes)
-    return (2 * node + (yes & level.asks[node])).astype(np.int32)
+        yes[:, column.gap] = level.gap_above
+    below = (2 * np.arange(len(cut))[:, None] + (yes & level.asks[:, None])).astype(np.int32)
+    found: NDArray[np.int32] = below.ravel()[node * column.n_bins + bins]
+    return found
 
 
 def leaves(tree: GrownTree, columns: Sequence[ColumnBins], bins: NDArray[np.uint8]) -> NDArray[np.int32]:

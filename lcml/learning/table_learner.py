@@ -53,6 +53,9 @@ PATIENCE = 30
 BLOCK = 10
 """Trees that are grown between two looks at the held-out loss."""
 
+_CHOOSING_SHARE = 0.5
+"""With a time limit, of it."""
+
 
 class TableLearner:
     """Learns from `examples`, whose values are `encoder.codes` of tables; the encoder is fitted to the first `n_train`.
@@ -90,11 +93,11 @@ class TableLearner:
         codes = examples.values[:]
         seen = self._final
         training_weights = np.where(np.isin(np.arange(n), seen), self._weights, 0.0)
-        self._design = AdditiveDesign(encoder.columns, codes, training_weights)
-        self._cuts = [
-            cut_column(c, of, self._weights[seen]) for c, of in zip(encoder.columns, codes[seen].T, strict=True)
-        ]
-        self._bins = np.stack([cut.of(of) for cut, of in zip(self._cuts, codes.T, strict=True)])
+        with backend.single_threaded_blas():
+            self._design = AdditiveDesign(encoder.columns, codes, training_weights)
+        by_column, of_seen = np.ascontiguousarray(codes.T), self._weights[seen]
+        self._cuts = [cut_column(c, of[seen], of_seen) for c, of in zip(encoder.columns, by_column, strict=True)]
+        self._bins = np.stack([cut.of(of) for cut, of in zip(self._cuts, by_column, strict=True)])
         self.strength, self._n_trees, self._depth = STRENGTHS[0], 0, DEPTHS[0]
         self._best_quality: Quality | None = None
         self._model: tuple[tuple[Part, ...], Parameters] | None = None
@@ -109,7 +112,7 @@ class TableLearner:
 
     def grow(self) -> Iterator[RoundReport]:
         """Choose the penalty of the additive part and then, a block of trees after another, their number."""
-        runs = [_Fold(self, train, choosing) for train, choosing in self.folds]
+        runs = [_Fold(self, train, choosing, self.stopping) for train, choosing in self.folds]
         best: Quality | None = None
         for step, strength in enumerate(STRENGTHS):
             list(self.backend.map(lambda run: run.fit(strength), runs))  # noqa: B023  # all are done with it here
@@ -144,7 +147,7 @@ class TableLearner:
         """Train all examples but those held out with what was chosen."""
         if self._best_quality is None:
             return
-        run = _Fold(self, self._final, self._final[:0])
+        run = _Fold(self, self._final, self._final[:0], self.is_late)
         run.fit(self.strength)
         run.keep()
         run.boost(self._depth)
@@ -219,8 +222,13 @@ class TableLearner:
         return found.rank(metric) > best.rank(metric)
 
     def stopping(self) -> bool:
+        """Whether choosing ends: half of the time is for training all examples."""
+        return self._should_stop() or self.is_late(_CHOOSING_SHARE)
+
+    def is_late(self, share: float = 1) -> bool:
+        """Whether more than this share of the time limit is over."""
         limit = self.settings.time_limit
-        return self._should_stop() or (limit is not None and self.seconds() > limit / 2)
+        return limit is not None and self.seconds() > share * limit
 
     def report(self, phase: str, round: int, run: "_Fold", valid: Quality, improved: bool) -> RoundReport:
         train = self.quality(run.logits, run.train)
@@ -249,15 +257,21 @@ class TableLearner:
 class _Fold:
     """A model under way: the rows that train it, and those that choose."""
 
-    def __init__(self, learner: TableLearner, train: NDArray[np.intp], choosing: NDArray[np.intp]) -> None:
-        self._learner, self.train, self._choosing = learner, train, choosing
+    def __init__(
+        self,
+        learner: TableLearner,
+        train: NDArray[np.intp],
+        choosing: NDArray[np.intp],
+        should_stop: Callable[[], bool],
+    ) -> None:
+        self._learner, self.train, self._choosing, self._should_stop = learner, train, choosing, should_stop
         self._problem = learner.problem(train)
         self._last = self.theta = self._problem.start()
         self.trees: list[GrownTree] = []
 
     def fit(self, strength: float) -> None:
         """The additive part with that penalty, from where the last one ended."""
-        self._last = self._problem.minimise(strength, self._last)
+        self._last = self._problem.minimise(strength, self._last, should_stop=self._should_stop)
         self.choosing_logits = self._learner.logits(self._last, self._choosing)
 
     def keep(self) -> None:
@@ -279,10 +293,10 @@ class _Fold:
         self.trees = self._booster.trees
 
     def grow(self, n_trees: int) -> list[FloatArray]:
-        """So many trees more; the logits of the rows that choose, after each."""
-        new = [self._booster.add_tree() for _ in range(n_trees)]
+        """So many trees more, fewer where time is over; the logits of the rows that choose, after each."""
+        new = [self._booster.add_tree() for _ in range(n_trees) if not self._should_stop()]
         self.logits = self._booster.logits
-        if not len(self._choosing):
+        if not (len(self._choosing) and new):
             return []
         curve = self._learner.after_trees(new, self._choosing, self.choosing_logits)
         self.choosing_logits = curve[-1]
@@ -307,13 +321,14 @@ class _Race:
         while self.n_trees < n_trees and not self._learner.stopping():
             block = min(BLOCK, n_trees - self.n_trees)
             curves = list(self._learner.backend.map(lambda run: run.grow(block), self._runs))  # noqa: B023  # done here
-            improved = False
-            for logits in zip(*curves, strict=True):
+            improved, found = False, None
+            for logits in zip(*curves, strict=False):  # a fold that was stopped has fewer
                 self.n_trees += 1
                 found = self._learner.pooled(logits)
                 if self._learner.is_better(found, self.best):
                     self.best, self.n_best, improved = found, self.n_trees, True
-            yield self._learner.report("trees", self.n_trees, self._runs[0], found, improved)
+            if found is not None:
+                yield self._learner.report("trees", self.n_trees, self._runs[0], found, improved)
 
 
 def chosen_by_folds(n_examples: int, n_classes: int) -> bool:

@@ -21,7 +21,17 @@ from lcml.learning.settings import COMPUTATION, LIMITS, SELECTION, STRUCTURE, WE
 from lcml.model.missing import MissingPolicy
 from lcml.runs.specs import Shape, ViewSpec, parse_augment, parse_shape, parse_view
 
-PLACES = ("data_dir", "output", "checkpoint_dir", "export", "no_tracking", "tracking_uri", "experiment", "run_name")
+PLACES = (
+    "data_dir",
+    "output",
+    "checkpoint_dir",
+    "export",
+    "report",
+    "no_tracking",
+    "tracking_uri",
+    "experiment",
+    "run_name",
+)
 """Options that say where data and results are, on this machine or another, and nothing about the model."""
 
 DATA, RESULTS, TRACKING = "Data", "Results", "Tracking"
@@ -125,6 +135,9 @@ class TrainConfig:
         RESULTS,
     )
     export: bool = setting(False, "At the end write the model as ONNX beside it too, and log that to the run.", RESULTS)
+    report: bool = setting(
+        False, "At the end write a page about the model beside it too (.html), and log that to the run.", RESULTS
+    )
     no_tracking: bool = setting(False, "Do not record the run in MLflow.", TRACKING, flags=("--no-tracking",))
     tracking_uri: str | None = setting(
         None,

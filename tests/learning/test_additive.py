@@ -5,9 +5,9 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from lcml.inputs.columns import ColumnsEncoder
-from lcml.inputs.knots import fit_columns
+from lcml.inputs.knots import WIDE, fit_columns
 from lcml.inputs.table import RawColumn, Table
-from lcml.learning.additive import AdditiveDesign, AdditiveFit, Theta
+from lcml.learning.additive import AdditiveDesign, AdditiveFit, Theta, _block
 from lcml.model.head import HEADS
 
 N = 400
@@ -81,3 +81,29 @@ def test_the_function_of_a_number_is_linear_between_its_knots(encoder: ColumnsEn
     given = there.hats @ design.values(theta)
     constant = given[0, 0] - at_knots[0]
     np.testing.assert_allclose(given[:, 0] - constant, np.interp(x, knots, at_knots), atol=1e-12)
+
+
+def test_of_more_coefficients_than_examples_the_same_function_is_found() -> None:
+    """In the span of the examples, as scikit-learn finds it by the columns themselves; the circuit makes it too."""
+    n, n_columns = 40, WIDE + 60
+    rng = np.random.default_rng(6)
+    values = rng.normal(size=(n, n_columns))
+    values[rng.random(values.shape) < 0.02] = np.nan
+    values[:, 7] = np.arange(n) % 3
+    raw = [RawColumn(f"c{j}", *(("text", TEXTS) if j == 7 else ())) for j in range(n_columns)]
+    wide = Table(tuple(raw), values)
+    encoder, _ = fit_columns(wide)
+    labels, training = np.arange(n) % 2, np.arange(30)
+    design = AdditiveDesign(encoder.columns, encoder.codes(wide), np.ones(n))
+    targets, weights = labels[training, None].astype(float), np.ones(len(training))
+    problem = AdditiveFit(design, training, targets, weights, HEADS["sigmoid"])
+    assert design.basis.shape[1] <= n
+    theta = problem.minimise(10.0, problem.start(), 1e-13, 10_000)
+    columns = _block(encoder.columns, encoder.codes(wide), np.ones(n))
+    basis = (columns[0] @ columns[1]).toarray()
+    other = LogisticRegression(C=1 / 10.0, tol=1e-10, max_iter=10_000).fit(basis[training], labels[training])
+    expected = other.decision_function(basis)
+    np.testing.assert_allclose(design.logits(theta)[:, 0], expected, atol=1e-4)
+    variables = design.of_variables(theta, encoder)
+    q = encoder.encode(wide).astype(float)
+    np.testing.assert_allclose((q @ variables.weights + variables.bias)[:, 0], expected, atol=1e-3)

@@ -119,3 +119,27 @@ def test_many_values_are_cut_evenly() -> None:
     counts = np.bincount(cut.of(values), minlength=cut.n_bins)[:-1]
     assert len(cut.steps) == 63
     assert counts.max() <= 1.1 * 5000 / 63
+
+
+def test_trees_of_a_wide_table_look_at_the_columns_that_gain_most_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a tree of one question over all columns says, one column after another left out."""
+    rng = np.random.default_rng(2)
+    truth, residual = rng.integers(0, 2, (30, N)).astype(np.uint8), rng.normal(size=(N, 1))
+    two = ColumnBins(np.array([0.5]), 3)
+
+    def made(bins: NDArray[np.uint8]) -> Booster:
+        residuals = lambda logits: (residual, np.full((N, 1), 0.25))  # noqa: E731
+        zeros, backend = np.zeros((N, 1)), get_backend("numpy")
+        return Booster([two] * len(bins), bins, np.ones(N), residuals, zeros, 1, 0.1, backend)
+
+    expected: list[int] = []
+    left = list(range(30))
+    while len(expected) < 4:
+        best = left[made(truth[left]).add_tree().levels[0].column]
+        expected.append(best)
+        left.remove(best)
+    monkeypatch.setattr("lcml.learning.boosting.WIDE", 20)
+    monkeypatch.setattr("lcml.learning.boosting.MOST_COLUMNS", 4)
+    wide = made(truth)
+    assert wide.add_tree().levels[0].column == expected[0]
+    assert wide._looked_at.tolist() == sorted(expected)

@@ -1,13 +1,15 @@
 """Learning tables: what is assembled is what was learned; interactions are found; who chooses never trains."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.optimize import minimize
 
 from lcml.backend import get_backend
-from lcml.inputs.knots import fit_columns
+from lcml.inputs.knots import WIDE, fit_columns
 from lcml.inputs.table import RawColumn, Table
 from lcml.learning.settings import LearnSettings
 from lcml.learning.state import EncodedSet
@@ -157,3 +159,34 @@ def test_few_examples_are_divided_into_folds() -> None:
         assert sorted([*train.tolist(), *choosing.tolist()]) == list(range(N))
         counts = np.bincount(labels(table())[choosing])
         assert abs(counts - np.bincount(labels(table())) / 3).max() <= 1
+
+
+def test_a_wide_table_is_learned() -> None:
+    """Of WIDE columns more than numbers, one tells the class: the model says it for rows that it has not seen."""
+    rows = np.random.default_rng(3).normal(size=(120, WIDE + 1))
+    wide = Table(tuple(RawColumn(f"c{j}") for j in range(WIDE + 1)), rows)
+    encoder, _ = fit_columns(wide.select(np.arange(80)))
+    truth, codes = (rows[:, 9] > 0).astype(np.int64), encoder.codes(wide)
+    settings = LearnSettings(trees=40, tree_depth=1, learning_rate=0.3, folds=2)
+    learner = TableLearner(encoder, EncodedSet(codes[:80], truth[:80]), 80, 2, settings, get_backend("numba"))
+    list(learner.grow())
+    list(learner.refine())
+    parts, parameters = learner.best()
+    model = LogisticCircuit(learner.encoder, parts, (0, 1), parameters.weights, parameters.bias)
+    assert (model.predict(wide)[80:] == truth[80:]).mean() > 0.9  # the additive part alone: 0.6
+
+
+@pytest.mark.parametrize("limit", [0, 1e-9])
+def test_a_time_limit_is_kept_in_every_stage(limit: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once it is over every fit ends after an iteration and no tree is grown; there is a model all the same."""
+    fits: list[Any] = []
+
+    def spy(*arguments: Any, **options: Any) -> Any:
+        fits.append(minimize(*arguments, **options))
+        return fits[-1]
+
+    monkeypatch.setattr("lcml.learning.additive.minimize", spy)
+    learner, model = learned(dataclasses.replace(SETTINGS, time_limit=limit))
+    assert [found.nit for found in fits] == [1] * 6  # one penalty in five folds, and all examples
+    assert learner.final.trees == []
+    assert model.predict(table()).shape == (N,)
