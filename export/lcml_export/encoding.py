@@ -22,7 +22,7 @@ _UINT8_MAX = 255
 def encode(graph: Graph, model: LogisticCircuit, features: str, input_type: InputType) -> str:
     """Probabilities float32 (n_examples, n_outputs) of raw `features` (n_examples, n_features), means for what is
     missing where the model's policy says so."""
-    encoded = _encoded(graph, model.encoder, features, input_type)
+    encoded = encode_plainly(graph, model.encoder, features, input_type)
     if model.missing is None or input_type == "uint8":
         return encoded
     columns = model.encoder.columns if isinstance(model.encoder, ColumnsEncoder) else ()
@@ -36,7 +36,8 @@ def encode(graph: Graph, model: LogisticCircuit, features: str, input_type: Inpu
     return graph.op("Where", is_gap, graph.constant(model.missing.means, np.float32), encoded)
 
 
-def _encoded(graph: Graph, encoder: Encoder, features: str, input_type: InputType) -> str:
+def encode_plainly(graph: Graph, encoder: Encoder, features: str, input_type: InputType) -> str:
+    """Probabilities as the encoder makes them, of features without a gap that training had not."""
     return _NODES[encoder.kind](graph, encoder, features, input_type)
 
 
@@ -47,7 +48,7 @@ def _channels(graph: Graph, encoder: ChannelEncoder, features: str, input_type: 
     stencils = [CHANNELS[name] for name in encoder.channels] * n_images
     kernels = graph.constant([[stencil.kernel] for stencil in stencils], np.float32)
     offsets = graph.constant([stencil.offset for stencil in stencils], np.float32)
-    encoded = _encoded(graph, encoder.base, features, input_type)
+    encoded = encode_plainly(graph, encoder.base, features, input_type)
     images = graph.op("Reshape", encoded, graph.constant([0, *encoder.image_shape], np.int64))  # 0: as before
     for axis in (2, 3):  # what is beyond an edge is as the edge; runtimes that do not know Pad know Concat
         first, last = (graph.take(images, [edge] * RADIUS, axis) for edge in (0, encoder.image_shape[axis - 1] - 1))

@@ -181,8 +181,8 @@ class ProbabilisticCircuit:
         rows, totals = self._up(literals)
         _check_possible(totals[-1])
         total = np.repeat(totals, np.diff(_starts(self.circuit)), axis=0)
-        logs: FloatArray = np.subtract(rows, total, out=np.full_like(rows, -np.inf), where=total > -np.inf)
-        return np.exp(logs)
+        logs = np.full_like(rows, -np.inf)
+        return np.exp(np.subtract(rows, total, out=logs, where=total > -np.inf), out=logs)
 
     def _largest(self, rows: FloatArray) -> FloatArray:
         """1 for the first largest element of every gate, 0 for the others."""

@@ -9,6 +9,8 @@ import numpy as np
 from lcml_serving.errors import BadRequestError, UnprocessableError
 from lcml_serving.signature import Array, Signature
 
+_NUMBERS = (bool, int, float)
+
 
 def parse_json(text: bytes) -> dict[str, Any]:
     """A JSON object. Raises BadRequestError for anything else, NaN and Infinity included, which are not JSON."""
@@ -28,8 +30,8 @@ def to_json(value: Any) -> bytes:
     return json.dumps(value, allow_nan=False, separators=(",", ":")).encode()
 
 
-def numbers(values: Any, what: str) -> Array:
-    """An array of the numbers or Booleans in nested lists.
+def numbers(values: Any, what: str, *, gaps: bool = False) -> Array:
+    """An array of the numbers or Booleans in nested lists, with `gaps` NaN for null.
 
     Raises UnprocessableError for anything else among them, and for ragged lists.
     """
@@ -39,6 +41,8 @@ def numbers(values: Any, what: str) -> Array:
         array = np.array(values)
     except (ValueError, OverflowError, RecursionError):
         raise UnprocessableError(f"{what}: expected numbers in rows of one length, found rows that differ") from None
+    if gaps and array.dtype.kind == "O" and all(value is None or type(value) in _NUMBERS for value in array.flat):
+        return array.astype(np.float64)
     if array.dtype.kind not in "biuf":
         message = f"{what}: expected numbers, found something else among them (a text, null, or too large)"
         raise UnprocessableError(message)
