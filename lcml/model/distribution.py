@@ -181,8 +181,9 @@ class ProbabilisticCircuit:
         rows, totals = self._up(literals)
         _check_possible(totals[-1])
         total = np.repeat(totals, np.diff(_starts(self.circuit)), axis=0)
-        logs = np.full_like(rows, -np.inf)
-        return np.exp(np.subtract(rows, total, out=logs, where=total > -np.inf), out=logs)
+        shares = np.full_like(rows, -np.inf)
+        np.subtract(rows, total, out=shares, where=total > -np.inf)
+        return np.exp(shares, out=shares)
 
     def _largest(self, rows: FloatArray) -> FloatArray:
         """1 for the first largest element of every gate, 0 for the others."""
@@ -190,7 +191,7 @@ class ProbabilisticCircuit:
         repeats = np.diff(starts)
         is_top = rows == np.repeat(np.maximum.reduceat(rows, starts[:-1], axis=0), repeats, axis=0)
         first = np.minimum.reduceat(np.where(is_top, numbers, len(rows)), starts[:-1], axis=0)
-        return (numbers == np.repeat(first, repeats, axis=0)).astype(np.float64)
+        return np.asarray(numbers == np.repeat(first, repeats, axis=0), dtype=np.float64)
 
     def _down(self, shares: FloatArray) -> FloatArray:
         """(2 n_variables + n_elements, n) what reaches every literal and element, for the elements' shares of their

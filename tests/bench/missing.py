@@ -99,7 +99,7 @@ def starts(name: str, rows: tuple[Any, ...], **options: Any) -> None:
             model = LogisticCircuitClassifier(init=init, **(FEW | settings), **options).fit(x, y)
             first = model.history_[0]
             print(
-                name, options, init, f"{first.n_iterations} iterations (converged: {first.converged}), "
+                name, options, init, f"{first.n_iterations} iterations, "
                 f"train log loss {first.train_log_loss:.4f}, valid {first.valid_loss:.4f} "
                 f"accuracy {100 * first.valid_accuracy:.1f}", flush=True,
             )  # fmt: skip
