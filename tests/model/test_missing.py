@@ -119,7 +119,7 @@ def test_refuses_policies_that_are_not_defined() -> None:
 
 
 def test_the_classifier_takes_gaps_by_its_policy() -> None:
-    """A table's gap is the mean of its column's variables, which the encoder's stand-in is not; XOR needs both."""
+    """XOR of two inputs: the third one may be missing, and without both the classes are about as likely."""
     generator = np.random.default_rng(0)
     x = generator.integers(0, 2, (200, 3)).astype(float)
     y = (x[:, 0] != x[:, 1]).astype(int)
