@@ -9,7 +9,7 @@ import pytest
 from lcml import load_model
 from tests.cli.commands import output, refused
 
-QUICK = "--no-tracking --quiet --rounds 1 --l2-path 0.1 --backend numpy".split()
+QUICK = ["--no-tracking", "--quiet", "--rounds", "1", "--l2-path", "0.1", "--backend", "numpy"]
 
 
 @pytest.fixture(scope="module")
