@@ -34,11 +34,11 @@ from lcml.learning.learner import Learner
 from lcml.learning.state import EncodedSet, RoundReport
 from lcml.learning.table_learner import TableLearner, chosen_by_folds
 from lcml.model.head import predicted_codes
+from lcml.model.missing import check_policy
 from lcml.model.model import LogisticCircuit
 from lcml.runs.parameters import Parameters, described, takes
 from lcml.runs.plain import plain, rebuilt
 from lcml.runs.preparation import (
-    check_missing,
     check_shape,
     choose_places,
     choose_vtree,
@@ -278,7 +278,7 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         everything, stops = None, list[bool]()
         learner: Learner | TableLearner
         if isinstance(encoder, ColumnsEncoder) and with_trees:
-            check_missing(chosen.missing, encoder, ())
+            check_policy(chosen.missing, encoder, ())
             sets = [raw] if aside is rest and eval_examples is None else [raw, choosing]
             column_codes = np.concatenate([encoder.codes(part.features) for part in sets])
             every = np.concatenate([part.labels for part in sets])
@@ -305,7 +305,7 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
                 blocks=encoder.blocks,
             )
             places = choose_places(views, encoder, shape, whole)
-            check_missing(chosen.missing, encoder, places)
+            check_policy(chosen.missing, encoder, [view for view, _ in places])
             learner = Learner(
                 places, train, valid, len(self.classes_), settings, backend, should_stop=lambda: bool(stops)
             )

@@ -21,7 +21,7 @@ from lcml.model.missing import is_whole
 
 def check_generative(parts: Sequence[Part]) -> None:
     """Raises SettingsError where these are more than one circuit over the whole example."""
-    if not is_whole(parts):
+    if not is_whole([part.view for part in parts]):
         raise SettingsError("init: generative is for one circuit over whole examples; choose zero, or the view whole")
 
 

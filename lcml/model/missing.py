@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from lcml.arrays import FloatArray
 from lcml.backend import Backend
 from lcml.circuits.parts import Part
-from lcml.circuits.views import IdentityView
+from lcml.circuits.views import IdentityView, View
 from lcml.errors import CircuitError, SettingsError
 from lcml.inputs.channels import ChannelEncoder
 from lcml.inputs.encoding import Encoder, encoded
@@ -58,21 +58,20 @@ class Missing:
         return self.distribution.expected_flows(values) @ flat_weights.T
 
 
-def check_policy(policy: MissingPolicy, encoder: Encoder, whole: bool) -> None:
-    """Raises SettingsError where a model of that encoder, of one circuit over the whole example or not, cannot have
-    the policy."""
+def check_policy(policy: MissingPolicy, encoder: Encoder, views: Sequence[View]) -> None:
+    """Raises SettingsError where a model of that encoder and those views of its parts cannot have the policy."""
     if policy != "refuse" and isinstance(encoder, ChannelEncoder):
         raise SettingsError(f"missing: {policy} is not defined for channels made of images; leave one of them out")
-    if policy == "expected" and not whole:
+    if policy == "expected" and not is_whole(views):
         raise SettingsError(
             "missing: expected is for one circuit over the whole example (the view 'whole', structure splits), whose "
             "vtree the distribution shares; choose prior, or another structure"
         )
 
 
-def is_whole(parts: Sequence[Part]) -> bool:
-    """Whether these are one circuit over the whole example."""
-    return len(parts) == 1 and isinstance(parts[0].view, IdentityView)
+def is_whole(views: Sequence[View]) -> bool:
+    """Whether these are of one circuit over the whole example."""
+    return len(views) == 1 and isinstance(views[0], IdentityView)
 
 
 def fit_missing(
@@ -80,7 +79,7 @@ def fit_missing(
 ) -> Missing | None:
     """What a policy must know of training examples x (n_examples, n_features): means, and for `expected` the
     distribution of largest smoothed likelihood. Raises SettingsError as `check_policy`."""
-    check_policy(policy, encoder, is_whole(parts))
+    check_policy(policy, encoder, [part.view for part in parts])
     if policy == "refuse":
         return None
     values = encoded(encoder, x)

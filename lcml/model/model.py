@@ -16,7 +16,7 @@ from lcml.circuits.views import IdentityView
 from lcml.errors import CircuitError
 from lcml.inputs.encoding import Encoder, encoded
 from lcml.model.head import HEADS, Head, Link, predicted_codes
-from lcml.model.missing import Missing, MissingPolicy, check_policy, fit_missing, is_whole
+from lcml.model.missing import Missing, MissingPolicy, check_policy, fit_missing
 from lcml.passes.feature_map import FeatureMap
 
 
@@ -55,7 +55,7 @@ class LogisticCircuit:
             if (n_made := self.encoder.n_outputs) != (n_read := part.view.n_inputs):
                 raise CircuitError(f"model: the encoder makes {n_made} inputs, a view reads {n_read}")
         if self.missing is not None:
-            check_policy(self.missing.policy, self.encoder, is_whole(self.parts))
+            check_policy(self.missing.policy, self.encoder, [part.view for part in self.parts])
             if (n_means := len(self.missing.means)) != self.encoder.n_outputs:
                 raise CircuitError(f"model: the encoder makes {self.encoder.n_outputs} inputs, missing has {n_means}")
             if self.missing.distribution is not None and not self.missing.distribution.circuit.same_as(self.circuit):

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from lcml.arrays import FloatArray
 from lcml.backend import Backend, get_backend
 from lcml.circuits import vtree as vtrees
-from lcml.circuits.views import IdentityView, View
+from lcml.circuits.views import View
 from lcml.circuits.vtree import Vtree
 from lcml.data import DataSplits, Examples, load_splits
 from lcml.data.stratify import balanced_weights
@@ -34,7 +34,7 @@ from lcml.inputs.table import Table
 from lcml.learning.settings import LearnSettings
 from lcml.learning.state import EncodedSet
 from lcml.learning.table_learner import chosen_by_folds
-from lcml.model.missing import MissingPolicy, check_policy
+from lcml.model.missing import check_policy
 from lcml.runs.checkpoint import Checkpoint
 from lcml.runs.config import TrainConfig, VtreeKind
 from lcml.runs.specs import Shape, ViewSpec, full_shape
@@ -139,7 +139,7 @@ def prepare(config: TrainConfig, resumed: Checkpoint | None = None, checkpoint_p
             f"{splits.source} is not what {checkpoint_path} was learning from: expected data with the fingerprint "
             f"{resumed.fingerprint[:12]}..., found {splits.fingerprint[:12]}...; restore the data or start a new run"
         )
-    check_missing(config.missing, encoder, checkpoint.places)
+    check_policy(config.missing, encoder, [view for view, _ in checkpoint.places])
     return Prepared(config, splits, shape, encoder, train, valid, backend, checkpoint, checkpoint_path, started)
 
 
@@ -204,11 +204,6 @@ def grows_trees(places: Places, of_columns: bool, settings: LearnSettings) -> bo
     if grown and settings.init == "generative":
         raise SettingsError("init: generative is for the structure splits; choose that, or leave init out")
     return grown
-
-
-def check_missing(policy: MissingPolicy, encoder: Encoder, places: Sequence[tuple[View, Vtree]]) -> None:
-    """Raises SettingsError where the model of these places, none for trees, cannot have the policy."""
-    check_policy(policy, encoder, len(places) == 1 and isinstance(places[0][0], IdentityView))
 
 
 def make_encoder(
