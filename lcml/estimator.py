@@ -3,7 +3,6 @@
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -49,7 +48,7 @@ from lcml.runs.preparation import (
     to_learn_from,
 )
 from lcml.runs.records import RoundRecord
-from lcml.runs.reference import reference
+from lcml.runs.reference import with_reference
 from lcml.runs.specs import parse_augment, parse_view
 from lcml.runs.weighting import class_weights, example_weights, joined_weights, merged
 from lcml.tracking.autologging import follow
@@ -248,7 +247,7 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         shape = check_shape(chosen.image_shape, examples.features.shape[1], "X")
         names = getattr(self, "feature_names_in_", None)
         of_table = takes_columns(chosen.encoder, examples.features, shape, chosen.channels)
-        with_trees = grows_trees(chosen, of_table, settings)
+        with_trees = grows_trees(settings.structure, of_table, chosen.vtree, chosen.view)
         in_folds = with_trees and chosen_by_folds(len(codes), len(self.classes_)) and eval_examples is None
         rest, aside = set_aside(codes, 0 if in_folds else valid_fraction, settings.seed)
         raw = examples.select(rest)
@@ -339,8 +338,7 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         )
         self.model_ = self.model_.with_missing(chosen.missing, raw.features, backend)
         if of_table:
-            told = {"reference": reference(self.model_, raw.features, backend)}
-            self.model_ = replace(self.model_, provenance={**self.model_.provenance, **told})
+            self.model_ = with_reference(self.model_, raw.features, backend)
 
 
 LogisticCircuitClassifier.__doc__ = f"{LogisticCircuitClassifier.__doc__}\n{described(Parameters)}"

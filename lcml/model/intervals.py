@@ -10,6 +10,8 @@ from lcml.arrays import FloatArray
 Z95 = 1.959963984540054
 """The normal quantile of intervals that hold the truth in 95 of 100 samples."""
 
+_LEAST = np.finfo(np.float64).tiny
+
 BINS = 10
 """Bins of equal width that calibration is measured in."""
 
@@ -38,6 +40,11 @@ def mean_interval(values: FloatArray) -> Interval:
     mean, n = float(values.mean()), len(values)
     half = Z95 * float(values.std(ddof=1)) / np.sqrt(n) if n > 1 else np.nan
     return Interval(mean, mean - half, mean + half)
+
+
+def log_loss(of_truth: FloatArray) -> Interval:
+    """The mean of -log p over the probabilities (n,) of the true classes, +- z standard errors."""
+    return mean_interval(-np.log(np.maximum(of_truth, _LEAST)))
 
 
 def auc_intervals(probabilities: FloatArray, labels: NDArray[np.int64]) -> tuple[Interval, dict[int, Interval]]:

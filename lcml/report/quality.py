@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from lcml.arrays import FloatArray
-from lcml.model.intervals import Interval, auc_intervals, calibration, mean_interval, wilson
+from lcml.model.intervals import Calibration, Interval, auc_intervals, calibration, log_loss, wilson
 from lcml.model.metrics import confusion_matrix
 from lcml.report.charts import Plot
 from lcml.report.drawing import Drawing, Image, Rect, Text, fitting
@@ -20,7 +20,6 @@ _MOST_CONFUSED = 12
 _CELL, _SIDE = 26.0, 420.0
 _THRESHOLDS = 101
 _DARK = 0.55
-_LEAST = np.finfo(np.float64).tiny
 
 
 def quality_section(found: Measured) -> tuple[str, str, str]:
@@ -30,12 +29,12 @@ def quality_section(found: Measured) -> tuple[str, str, str]:
     binned = calibration(found.probabilities, found.labels)
     cards = {
         "accuracy": wilson(int(np.trace(counts)), found.n_examples),
-        "log-loss": mean_interval(-np.log(np.maximum(found.of_truth, _LEAST))),
+        "log-loss": log_loss(found.of_truth),
         "AUC" if len(found.classes) == 2 else "mean AUC, one class against the others": areas[0],
         "expected calibration error": Interval(binned.error, np.nan, np.nan),
     }
     shown = "".join(f"<div><b>{_figure(one)}</b><span>{name}{_ends(one)}</span></div>" for name, one in cards.items())
-    drawn = [figure(_calibration(found), "Numbers: examples in the bin."), _confusion(found, counts)]
+    drawn = [figure(_calibration(found, binned), "Numbers: examples in the bin."), _confusion(found, counts)]
     if len(found.classes) == 2:
         drawn.insert(1, figure(_thresholds(found), f"What is called {found.classes[1]} from each threshold on."))
     warning = f'<p class="warning">{escape(found.warning)}</p>' if found.warning else ""
@@ -94,8 +93,7 @@ def _ends(one: Interval) -> str:
     return f" ({one.low:.4f} to {one.high:.4f})" if np.isfinite(one.low) else ""
 
 
-def _calibration(found: Measured) -> Plot:
-    binned = calibration(found.probabilities, found.labels)
+def _calibration(found: Measured, binned: Calibration) -> Plot:
     two = len(found.classes) == 2
     said_of = f"probability of {found.classes[1]}" if two else "probability of the class predicted"
     share = f"share of {found.classes[1]}" if two else "share that is right"
