@@ -66,15 +66,12 @@ def convert(
             raise SettingsError(f"--vtree-out {vtree_target} is another file of this conversion; give it its own place")
         model = load_model(sources[0])
         distribution = None if model.missing is None else model.missing.distribution
+        if target.suffix.lower() == PSDD_SUFFIX and distribution is None:
+            raise SettingsError(f"{named} keeps no distribution; train it with --missing expected to have one")
+        write_vtree(model.circuit.vtree, vtree_target)
         if target.suffix.lower() == CIRCUIT_SUFFIX:
-            write_vtree(model.circuit.vtree, vtree_target)
             write_circuit(model, target)
-        elif distribution is None:
-            raise SettingsError(
-                f"{named} keeps no distribution over its inputs; train it with --missing expected to have one"
-            )
-        else:
-            write_vtree(distribution.circuit.vtree, vtree_target)
+        elif distribution is not None:
             write_psdd(distribution, target)
     else:
         raise SettingsError(
@@ -92,16 +89,13 @@ def _posterior(
     priors: Sequence[float] | None,
 ) -> LogisticCircuit:
     """The model of one distribution per class."""
-    n_classes, classes = len(sources), classes or tuple(range(len(sources)))
-    for name, values in (("classes", classes), ("priors", priors)):
-        if n_classes < 2 or (values is not None and len(values) != n_classes):
-            found = f"{n_classes} {PSDD_SUFFIX} files and {'no' if values is None else len(values)} {name}"
-            raise SettingsError(f"expected a {PSDD_SUFFIX} file for each of two classes or more, found {found}")
-    shared = read_vtree(vtree)
-    distributions = [read_psdd(path, shared) for path in sources]
+    n, shared = len(sources), read_vtree(vtree)
+    names, shares = classes or tuple(range(n)), priors or [1 / n] * n
+    if n < 2 or not n == len(names) == len(shares):
+        found = f"found {n} {PSDD_SUFFIX} files, {len(names)} classes and {len(shares)} priors"
+        raise SettingsError(f"expected two {PSDD_SUFFIX} files or more, a class and a prior for each, {found}")
     encoder = fit_encoder("divide", np.empty((0, shared.n_variables)), divisor=scale)
-    shares = np.full(n_classes, 1 / n_classes) if priors is None else priors
     try:
-        return from_distributions(distributions, shares, encoder, classes)
+        return from_distributions([read_psdd(path, shared) for path in sources], shares, encoder, names)
     except CircuitError as error:
         raise CircuitError(f"{', '.join(map(str, sources))}: {error}") from error

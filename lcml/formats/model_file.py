@@ -16,7 +16,7 @@ from lcml.formats.container import Arrays, is_text, read_container, write_contai
 from lcml.inputs.registry import stored_encoder
 from lcml.model.distribution import ProbabilisticCircuit
 from lcml.model.head import HEADS
-from lcml.model.missing import Missing, MissingPolicy, check_policy
+from lcml.model.missing import Missing, MissingPolicy
 from lcml.model.model import LogisticCircuit
 
 MODEL_KIND = "lcml model"
@@ -106,13 +106,11 @@ def model_from_parts(content: Mapping[str, Any], arrays: Arrays) -> LogisticCirc
     encoder = stored_encoder(str(content.get("encoder")), encoder_arrays)
     parts = tuple(_part(view_from_dict(view), f"{number}/", arrays) for number, view in enumerate(views))
     classes, weights, link = _classes(content.get("classes")), arrays["weights"], content["link"]
-    told, fill = content["provenance"], None
+    log_parameters, fill = arrays.get("missing/log_parameters"), None
     if of_policy:
-        check_policy(policy, encoder, [part.view for part in parts])
-        log_parameters = arrays.get("missing/log_parameters")
         of = None if log_parameters is None else ProbabilisticCircuit(parts[0].circuit, log_parameters)
         fill = Missing(arrays["missing/means"], of)
-    return LogisticCircuit(encoder, parts, classes, weights, arrays["bias"], link, told, fill)
+    return LogisticCircuit(encoder, parts, classes, weights, arrays["bias"], link, content["provenance"], fill)
 
 
 def _upgraded(content: Mapping[str, Any], arrays: Arrays) -> tuple[Mapping[str, Any], Arrays]:

@@ -18,13 +18,7 @@ from lcml.formats.gates import Gates
 from lcml.formats.lines import TextFile, excerpt
 from lcml.model.distribution import SUM_TOLERANCE, ProbabilisticCircuit
 
-_COMMENT = """\
-c Nodes stand bottom-up, children before parents; variables count from 1; the last line is the root.
-c psdd NODES
-c L ID VTREE LITERAL
-c T ID VTREE VARIABLE LOGPROB
-c D ID VTREE ELEMENTS PRIME SUB LOGPROB ...
-"""
+_COMMENT = "c A PSDD: children stand before parents, variables count from 1, the last line is the root.\n"
 
 _TEXT_TOLERANCE = 1e-3
 """By how much probabilities of a gate may miss a sum of 1 in a file, which may have few digits; they are rescaled."""

@@ -163,7 +163,8 @@ class ColumnsEncoder(Encoder):
 
     def in_words(self, x: Any, feature_names: Sequence[str]) -> list[str]:
         """What every column of the first raw example holds: 'age is 37', "state is 'a'", 'since is missing'."""
-        return [value_in_words(*of) for of in zip(self.columns, feature_names, self.codes(x)[0].tolist(), strict=True)]
+        codes = self.codes(x, gaps=True)[0].tolist()
+        return [value_in_words(*of) for of in zip(self.columns, feature_names, codes, strict=True)]
 
     def inputs_at(self, shares: FloatArray) -> Table:
         return self.examples(np.stack([column.at(shares[:, j]) for j, column in enumerate(self.columns)], axis=1))

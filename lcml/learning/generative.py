@@ -5,24 +5,14 @@ softmax log theta_ek, less its mean over the classes, under the sigmoid for ever
 the other classes together. Source: Liang & Van den Broeck, AAAI 2019, section 6.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from lcml.backend import Backend
 from lcml.circuits.parts import Part
-from lcml.errors import SettingsError
 from lcml.learning.parameters import Parameters
 from lcml.learning.state import EncodedSet
 from lcml.model.distribution import fit_log_parameters
 from lcml.model.head import HEADS, Link
-from lcml.model.missing import is_whole
-
-
-def check_generative(parts: Sequence[Part]) -> None:
-    """Raises SettingsError where these are more than one circuit over the whole example."""
-    if not is_whole([part.view for part in parts]):
-        raise SettingsError("init: generative is for one circuit over whole examples; choose zero, or the view whole")
 
 
 def generative_start(

@@ -13,7 +13,7 @@ Sources: Kisa, Van den Broeck, Choi & Darwiche, *Probabilistic Sentential Decisi
 Liang, Vergari & Van den Broeck, *On Tractable Computation of Expected Predictions*, NeurIPS 2019.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
@@ -26,7 +26,7 @@ from lcml.backend import Backend, get_backend
 from lcml.circuits.circuit import Circuit, name_of
 from lcml.errors import CircuitError, ContradictionError, DataError
 from lcml.inputs.rows import Matrix
-from lcml.passes.flows import example_flows, literal_rows, node_probabilities
+from lcml.passes.flows import check_probabilities, example_flows, literal_rows, node_probabilities
 from lcml.passes.plan import FlowPlan, compile_plan
 
 SUM_TOLERANCE = 1e-9
@@ -69,15 +69,20 @@ class ProbabilisticCircuit:
     def fit(
         cls,
         circuit: Circuit,
-        examples: Matrix,
+        examples: ArrayLike,
         weights: ArrayLike | None = None,
         smoothing: float = 1.0,
         backend: Backend | None = None,
     ) -> Self:
         """The parameters of largest likelihood, see `fit_log_parameters`, for examples that count as often as weights
-        (n_examples,) say."""
-        weights = np.ones(len(examples)) if weights is None else np.asarray(weights, dtype=np.float64)
-        return cls(circuit, fit_log_parameters(circuit, examples, weights[None, :], smoothing, backend)[0])
+        (n_examples,) say. Raises DataError where these are no probabilities, or weights or smoothing below 0."""
+        values = np.asarray(examples, dtype=np.float64)
+        check_probabilities(values, circuit.n_variables)
+        counts = np.ones(len(values)) if weights is None else np.asarray(weights, dtype=np.float64)
+        if counts.shape != (len(values),) or not np.all(counts >= 0) or not smoothing >= 0:
+            found = f"found shape {counts.shape}, smoothing {smoothing}"
+            raise DataError(f"expected {len(values)} weights and a smoothing, all of 0 or more; {found}")
+        return cls(circuit, fit_log_parameters(circuit, values, counts[None, :], smoothing, backend)[0])
 
     def log_likelihood(self, evidence: ArrayLike) -> FloatArray:
         """(n_examples,) log Pr(evidence): of all variables log Pr(x), of some the marginal, -inf where it cannot be."""
@@ -86,7 +91,8 @@ class ProbabilisticCircuit:
     def marginals(self, evidence: ArrayLike) -> FloatArray:
         """(n_examples, n_variables) Pr(X_v | evidence). Raises ContradictionError where Pr(evidence) = 0."""
         n = self.circuit.n_variables
-        return self._by_chunk(evidence, lambda given: self._down(self._shares(_log_literals(given)))[:n].T, (n,))
+        found = self._by_chunk(evidence, lambda given: self._down(self._shares(_log_literals(given)))[:n].T, (n,))
+        return np.minimum(found, 1)  # a sum of shares may pass it by a rounding
 
     def mpe(self, evidence: ArrayLike) -> FloatArray:
         """(n_examples, n_variables) the most probable world given the evidence, as 0 and 1; of several the one of the
@@ -105,7 +111,7 @@ class ProbabilisticCircuit:
         Every gate draws an element, from the root down. Raises ContradictionError as `marginals`.
         """
         n, generator = self.circuit.n_variables, np.random.default_rng(seed)
-        given = np.full(n, np.nan) if evidence is None else np.asarray(evidence, dtype=np.float64)
+        given = np.asarray(np.full(n, np.nan) if evidence is None else evidence, dtype=np.float64)
 
         def of(repeated: FloatArray) -> FloatArray:
             rows, totals = self._up(_log_literals(repeated[:1]))
@@ -113,7 +119,7 @@ class ProbabilisticCircuit:
             noise = generator.gumbel(size=(len(rows), len(repeated)))  # the largest sum is a draw by the shares
             return self._down(self._largest(rows + noise))[:n].T
 
-        return self._by_chunk(np.tile(given, (n_examples, 1)), of, (n,))
+        return self._by_chunk(np.broadcast_to(given, (n_examples, *given.shape)), of, (n,))
 
     def expected_flows(self, evidence: ArrayLike) -> FloatArray:
         """(n_examples, 2 n_variables + n_elements) E[flow(x) | evidence], in the order of `lcml.passes.flows.flows`.
@@ -212,12 +218,7 @@ class ProbabilisticCircuit:
     ) -> FloatArray:
         """What `of` makes of checked evidence, a chunk of examples at a time."""
         given = np.asarray(evidence, dtype=np.float64)
-        if given.ndim != 2 or given.shape[1] != self.circuit.n_variables:
-            expected = f"expected evidence of {self.circuit.n_variables} variables per example"
-            raise DataError(f"{expected}, found an array of shape {given.shape}")
-        if (wrong := np.argwhere((given < 0) | (given > 1))).size:
-            i, v = wrong[0]
-            raise DataError(f"row {i}, variable {v}: {given[i, v]} is no probability; give 0 to 1, or NaN for a gap")
+        check_probabilities(np.where(np.isnan(given), 0, given), self.circuit.n_variables)
         firsts = range(0, len(given), _CHUNK_EXAMPLES)
         return np.concatenate([np.empty((0, *width)), *(of(given[i : i + _CHUNK_EXAMPLES]) for i in firsts)])
 
@@ -234,21 +235,18 @@ def fit_log_parameters(
     """
     backend = backend or get_backend("numpy")
     plan, counts = compile_plan(circuit, backend), np.zeros((len(weights), circuit.n_literals + circuit.n_elements))
-    for rows in _slices(len(examples), backend.chunk_examples):
+    for first in range(0, len(examples), backend.chunk_examples):
+        rows = slice(first, first + backend.chunk_examples)
         flows = backend.to_host(example_flows(plan, backend.asarray(examples[rows], dtype=np.float64)))
         counts += weights[:, rows] @ flows.T
     counts = counts[:, circuit.n_literals :] if circuit.n_or_gates else counts
     counts, starts = counts + smoothing, _starts(circuit)
-    totals = np.repeat(np.add.reduceat(counts, starts[:-1], axis=1), np.diff(starts), axis=1)
-    uniform = np.broadcast_to(1 / np.repeat(np.diff(starts), np.diff(starts)), counts.shape)
-    theta = np.divide(counts, totals, out=uniform.copy(), where=totals > 0)  # of a gate that nothing reaches
+    sizes = np.diff(starts)
+    totals = np.repeat(np.add.reduceat(counts, starts[:-1], axis=1), sizes, axis=1)
+    theta = np.where(totals > 0, counts, 1) / np.where(totals > 0, totals, np.repeat(sizes, sizes))  # unreached: equal
     with np.errstate(divide="ignore"):
         log_theta: FloatArray = np.log(theta)
     return log_theta
-
-
-def _slices(n_examples: int, size: int) -> Iterator[slice]:
-    return (slice(first, first + size) for first in range(0, n_examples, size))
 
 
 def _starts(circuit: Circuit) -> NDArray[np.integer]:

@@ -9,7 +9,7 @@ missing variables by their means and is exact. For `expected` see `lcml.model.di
 Source: Khosravi, Choi, Liang, Vergari & Van den Broeck, NeurIPS 2019.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -24,7 +24,7 @@ from lcml.errors import CircuitError, SettingsError
 from lcml.inputs.channels import ChannelEncoder
 from lcml.inputs.encoding import Encoder, encoded
 from lcml.inputs.rows import chunks
-from lcml.model.distribution import ProbabilisticCircuit
+from lcml.model.distribution import ProbabilisticCircuit, fit_log_parameters
 
 MissingPolicy = Literal["refuse", "prior", "expected"]
 
@@ -52,10 +52,17 @@ class Missing:
         """Encoded examples with means for NaN."""
         return np.where(np.isnan(values), self.means.astype(values.dtype), values)
 
-    def expected_logits(self, values: NDArray[np.floating], flat_weights: FloatArray) -> FloatArray:
-        """(n_examples, n_sets) expected logits without the bias, of encoded examples with NaN for what is missing."""
-        assert self.distribution is not None
-        return self.distribution.expected_flows(values) @ flat_weights.T
+    def with_expected(
+        self, found: FloatArray, values: NDArray[np.floating], of_flows: Callable[[FloatArray], FloatArray]
+    ) -> FloatArray:
+        """found (n_examples, n), with what `of_flows` makes of their expected flows in the rows of encoded examples
+        that lack values; as it is without a distribution."""
+        rows = np.isnan(values).any(axis=1)
+        if self.distribution is None or not rows.any():
+            return found
+        found = found.copy()
+        found[rows] = of_flows(self.distribution.expected_flows(values[rows]))
+        return found
 
 
 def check_policy(policy: MissingPolicy, encoder: Encoder, views: Sequence[View]) -> None:
@@ -86,5 +93,6 @@ def fit_missing(
     means = sum(values[rows].sum(axis=0, dtype=np.float64) for rows in chunks(values)) / len(values)
     distribution = None
     if policy == "expected":
-        distribution = ProbabilisticCircuit.fit(parts[0].circuit, values, backend=backend)
+        fitted = fit_log_parameters(parts[0].circuit, values, np.ones((1, len(values))), backend=backend)
+        distribution = ProbabilisticCircuit(parts[0].circuit, fitted[0])
     return Missing(np.clip(means, 0, 1), distribution)

@@ -144,6 +144,11 @@ class LogisticCircuit:
         n_literals = self.circuit.n_literals
         return self.flat_weights[:, :n_literals] if self.parts[0].weighted[:n_literals].any() else None
 
+    def encode(self, x: Any) -> NDArray[np.floating]:
+        """(n_examples, n_outputs) encoded raw examples, with the means of `missing` for what is. Raises as `logits`."""
+        missing = self.missing
+        return self.encoder.encode(x) if missing is None else missing.filled(self.encoder.encode(x, gaps=True))
+
     def logits(self, x: Any, backend: Backend | None = None, precision: Precision = "float32") -> FloatArray:
         """(n_examples, n_sets) logits of raw examples (n_examples, n_features), an array or rows in a file.
 
@@ -162,11 +167,7 @@ class LogisticCircuit:
             values = given if missing is None else missing.filled(given)
             examples = backend.asarray(values, dtype=dtype)
             host: FloatArray = backend.to_host(sum((term(examples) for term in terms), start=0)).T
-            if missing is not None and missing.distribution is not None:
-                rows = np.isnan(given).any(axis=1)
-                host = host.copy()
-                host[rows] = missing.expected_logits(given[rows], self.flat_weights)
-            return host
+            return host if missing is None else missing.with_expected(host, given, lambda f: f @ self.flat_weights.T)
 
         firsts = range(0, len(inputs), size)
         parts = list(backend.map(chunk, firsts) if len(firsts) > 1 else map(chunk, firsts))

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from lcml_serving.errors import BadRequestError, UnprocessableError
 from lcml_serving.signature import Array, Signature
 
-_NUMBERS = (bool, int, float)
+_OR_NULL = (bool, int, float, type(None))
 
 
 def parse_json(text: bytes) -> dict[str, Any]:
@@ -30,8 +31,8 @@ def to_json(value: Any) -> bytes:
     return json.dumps(value, allow_nan=False, separators=(",", ":")).encode()
 
 
-def numbers(values: Any, what: str, *, gaps: bool = False) -> Array:
-    """An array of the numbers or Booleans in nested lists, with `gaps` NaN for null.
+def numbers(values: Any, what: str) -> Array:
+    """An array of the numbers or Booleans in nested lists, NaN for null.
 
     Raises UnprocessableError for anything else among them, and for ragged lists.
     """
@@ -41,10 +42,11 @@ def numbers(values: Any, what: str, *, gaps: bool = False) -> Array:
         array = np.array(values)
     except (ValueError, OverflowError, RecursionError):
         raise UnprocessableError(f"{what}: expected numbers in rows of one length, found rows that differ") from None
-    if gaps and array.dtype.kind == "O" and all(value is None or type(value) in _NUMBERS for value in array.flat):
-        return array.astype(np.float64)
+    if array.dtype.kind == "O" and all(type(value) in _OR_NULL for value in array.flat):
+        with suppress(OverflowError):
+            array = array.astype(np.float64)
     if array.dtype.kind not in "biuf":
-        message = f"{what}: expected numbers, found something else among them (a text, null, or too large)"
+        message = f"{what}: expected numbers, found something else among them (a text, or too large)"
         raise UnprocessableError(message)
     return array
 
@@ -68,7 +70,10 @@ def to_features(values: Array, model: Signature, max_rows: int) -> Array:
     if not good.all():
         row, column = np.argwhere(~good)[0]
         expected = f"a finite {dtype} number" if dtype.kind == "f" else f"a whole number that {dtype} holds"
-        raise UnprocessableError(f"row {row}, feature {column}: expected {expected}, found {values[row, column]}")
+        named = "" if model.feature_names is None else f" ({model.feature_names[column]!r})"
+        raise UnprocessableError(
+            f"row {row}, feature {column}{named}: expected {expected}, found {values[row, column]}"
+        )
     return np.require(converted, requirements=["C", "A"])
 
 

@@ -69,7 +69,7 @@ def _split(content: Any, model: Signature, max_rows: int) -> tuple[list[Any] | N
     columns = content.get("columns")
     if columns is not None and not isinstance(columns, list):
         raise BadRequestError("dataframe_split.columns: expected a list of names")
-    values = _numbers(content["data"], "dataframe_split.data", model, max_rows)
+    values = _numbers(content["data"], "dataframe_split.data", max_rows)
     if values.size == 0 and values.ndim == 1:
         values = values.reshape(0, model.n_features if columns is None else len(columns))
     if columns is not None and (values.ndim != 2 or values.shape[1] != len(columns)):
@@ -88,7 +88,7 @@ def _records(content: Any, model: Signature, max_rows: int) -> tuple[list[Any] |
         if record.keys() != content[0].keys():
             raise UnprocessableError(f"dataframe_records: row {row} has other columns than row 0")
     rows = [[record[column] for column in columns] for record in content]
-    return columns, numbers(rows, "dataframe_records", gaps=model.takes_gaps)
+    return columns, numbers(rows, "dataframe_records")
 
 
 def _tensor(content: Any, form: str, model: Signature, max_rows: int) -> Array:
@@ -101,14 +101,14 @@ def _tensor(content: Any, form: str, model: Signature, max_rows: int) -> Array:
         if any(list(row) != [model.input.name] for row in content):
             raise UnprocessableError(f"{form}: expected rows of the tensor {model.input.name!r}")
         content = [row[model.input.name] for row in content]
-    values = _numbers(content, form, model, max_rows)
+    values = _numbers(content, form, max_rows)
     return values.reshape(0, model.n_features) if values.size == 0 and values.ndim == 1 else values
 
 
-def _numbers(values: Any, what: str, model: Signature, max_rows: int) -> Array:
+def _numbers(values: Any, what: str, max_rows: int) -> Array:
     if isinstance(values, list) and values and isinstance(values[0], list):
         check_rows(len(values), max_rows)
-    return numbers(values, what, gaps=model.takes_gaps)
+    return numbers(values, what)
 
 
 def _ordered(values: Array, columns: list[Any] | None, model: Signature) -> Array:

@@ -64,8 +64,7 @@ def read_infer(message: Mapping[str, Any], rest: bytes, model: Signature, max_ro
         name = inputs[0].get("name")
         if name != model.input.name:
             raise BadRequestError(f"inputs: expected the tensor {model.input.name!r}, found {short(name)}")
-        read = read_tensor(inputs[0], rest, model.n_features, max_rows, gaps=model.takes_gaps)
-        arrays = (to_features(read, model, max_rows),)
+        arrays = (to_features(read_tensor(inputs[0], rest, model.n_features, max_rows), model, max_rows),)
     else:
         raise BadRequestError(f"inputs: expected a list of {_wanted(model)}")
     return InferRequest(request_id, arrays, _outputs(message, model, parameters), parameters)

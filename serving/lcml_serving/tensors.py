@@ -42,10 +42,8 @@ def columns_by_name(tensors: Sequence[Mapping[str, Any]], rest: bytes, max_rows:
     return found
 
 
-def read_tensor(
-    tensor: Mapping[str, Any], rest: bytes, width: int, max_rows: int, *, of_column: bool = False, gaps: bool = False
-) -> Any:
-    """An array (rows, width), with `gaps` NaN for null; of a column (rows,) values, texts and null among them."""
+def read_tensor(tensor: Mapping[str, Any], rest: bytes, width: int, max_rows: int, *, of_column: bool = False) -> Any:
+    """An array (rows, width); of a column (rows,) values, texts and null among them."""
     name, datatype = short(tensor.get("name"))[1:-1], tensor.get("datatype")
     known = [*DATATYPES, "BYTES"] if of_column else list(DATATYPES)
     if not isinstance(datatype, str) or datatype not in known:
@@ -71,7 +69,7 @@ def read_tensor(
         check_rows(shape[0], max_rows)
         if of_column:
             return _values(data, name, datatype)
-        return _checked(numbers(data, f"{name}.data", gaps=gaps), name, datatype).reshape(shape)
+        return _checked(numbers(data, f"{name}.data"), name, datatype).reshape(shape)
     if "data" in tensor:
         raise BadRequestError(f"{name}: expected either data or binary_data_size, found both")
     if type(size) is not int or size != len(rest):

@@ -1,6 +1,7 @@
 """`lcml train --missing` and `--init generative`, and files with gaps predicted by what they left."""
 
 import csv
+import json
 from pathlib import Path
 
 import numpy as np
@@ -37,11 +38,15 @@ def test_gaps_are_predicted_by_the_policy(trained: Path, model: str, gaps: str, 
     rows = list(csv.DictReader(output("predict", trained / f"{model}.lcml", trained / gaps).splitlines()))
     expected = loaded.predict_proba(np.array([[np.nan, 3], [9, np.nan]]))
     assert [float(row["probability_1"]) for row in rows] == pytest.approx(expected[:, 1])
+    told = json.loads(output("explain", trained / f"{model}.lcml", trained / gaps, "--json"))
+    assert told["probabilities"]["1"] == pytest.approx(expected[0, 1], abs=1e-6)
+    assert "lacks an input" in refused("explain", trained / f"{model}.lcml", trained / gaps, "--sufficient")
 
 
 def test_gaps_are_refused_without_a_policy_and_in_training(trained: Path, tmp_path: Path) -> None:
     output("train", trained / "a.npz", *QUICK, "-o", tmp_path / "m.lcml")
-    assert "column 0 is nan; features must be finite" in refused("predict", tmp_path / "m.lcml", trained / "gaps.npz")
+    told = refused("predict", tmp_path / "m.lcml", trained / "gaps.npz")
+    assert "gaps.npz, examples: row 0, column 0 ('x0') is nan; features must be finite" in told
     assert "features must be finite" in refused("train", trained / "gaps.npz", *QUICK, "-o", tmp_path / "x.lcml")
 
 

@@ -95,7 +95,7 @@ def test_expected_has_no_graph(tmp_path: Path) -> None:
 
 
 def test_the_service_takes_null_where_the_model_does(matrix: Path, tmp_path: Path) -> None:
-    """All forms of a request give the graph NaN; a model that refuses gaps refuses null as before."""
+    """All forms of a request give the graph NaN; a model that refuses gaps says where null is."""
     served = load_model(matrix, "m", "1", 1).signature
     expected = np.array(ASKED, np.float32)
     tensor = {"name": "features", "shape": [3, 3], "datatype": "FP32", "data": ASKED}
@@ -111,8 +111,10 @@ def test_the_service_takes_null_where_the_model_does(matrix: Path, tmp_path: Pat
     assert np.array_equal(parse_infer(body, len(body), served, 10).inputs[0], expected, equal_nan=True)
     export_model(matrix_model(), tmp_path / "plain.onnx")
     plain = load_model(tmp_path / "plain.onnx", "m", "1", 1).signature
-    with pytest.raises(UnprocessableError, match="something else among them"):
+    with pytest.raises(UnprocessableError, match="row 0, feature 1: expected a finite float32 number, found nan"):
         parse_infer(body, len(body), plain, 10)
+    with pytest.raises(UnprocessableError, match="expected numbers"):
+        parse_infer(body.replace(b"0.9", b"1" + 400 * b"0"), len(body) + 398, served, 10)
     with pytest.raises(UnprocessableError, match="found something else among them"):
         parse_infer(body.replace(b"0.9", b'"a"'), len(body), served, 10)
     with pytest.raises(UnprocessableError, match="expected a finite float32 number, found inf"):

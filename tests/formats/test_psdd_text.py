@@ -167,10 +167,10 @@ def test_converts_the_distribution_of_a_model(of_classes: Path) -> None:
 @pytest.mark.parametrize(
     ("files", "options", "error", "message"),
     [
-        (["0.psdd"], {}, SettingsError, "for each of two classes or more, found 1"),
-        (["0.psdd", "1.psdd"], {"priors": [1.0]}, SettingsError, "2 .psdd files and 1 priors"),
+        (["0.psdd"], {}, SettingsError, "expected two .psdd files or more, a class and a prior for each, found 1"),
+        (["0.psdd", "1.psdd"], {"priors": [1.0]}, SettingsError, "2 .psdd files, 2 classes and 1 priors"),
         (["0.psdd", "1.psdd"], {"priors": [0.5, 0.6]}, CircuitError, "priors that sum to 1"),
-        (["0.psdd", "1.psdd"], {"classes": ("a",)}, SettingsError, "2 .psdd files and 1 classes"),
+        (["0.psdd", "1.psdd"], {"classes": ("a",)}, SettingsError, "2 .psdd files, 1 classes and 2 priors"),
         (["0.psdd", "other.psdd"], {}, CircuitError, "class 1 has another structure"),
         (["0.psdd", "v.vtree"], {}, SettingsError, "cannot convert"),
     ],

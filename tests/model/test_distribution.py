@@ -149,10 +149,19 @@ def test_refuses_what_is_no_distribution_and_no_evidence() -> None:
         ProbabilisticCircuit(circuit, np.zeros(4))
     with np.errstate(divide="ignore"):
         certain = ProbabilisticCircuit(circuit, np.log([1.0, 0, 0, 0]))
-    with pytest.raises(DataError, match="evidence of 2 variables"):
+    with pytest.raises(DataError, match="expected examples of 2 variables"):
         certain.marginals(np.zeros((1, 3)))
     with pytest.raises(DataError, match=r"row 0, variable 1: 2.0 is no probability"):
         certain.marginals([[0.0, 2.0]])
     with pytest.raises(ContradictionError, match="example 0"):
         certain.mpe([[0.0, np.nan]])
     assert certain.log_likelihood([[0.0, 0.0], [1.0, 1.0]]).tolist() == [-np.inf, 0]
+    with pytest.raises(DataError, match=r"found an array of shape \(2, 1, 2\)"):
+        certain.sample(2, 0, [[1.0, np.nan]])
+    for rows, options, message in (
+        ([[np.nan, 0.0]], {}, "row 0, variable 0: nan is no probability"),
+        ([[1.0, 0.0]], {"smoothing": -1.0}, "smoothing -1.0"),
+        ([[1.0, 0.0]], {"weights": [1.0, 1.0]}, "expected 1 weights"),
+    ):
+        with pytest.raises(DataError, match=message):
+            ProbabilisticCircuit.fit(circuit, rows, **options)  # type: ignore[arg-type]

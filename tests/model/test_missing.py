@@ -13,6 +13,7 @@ from lcml import LogisticCircuitClassifier
 from lcml.circuits import vtree as vtrees
 from lcml.circuits.circuit import Circuit
 from lcml.errors import CircuitError, DataError, FormatError, SettingsError
+from lcml.explain.contributions import contributions
 from lcml.formats import load_model, save_model
 from lcml.formats.model_file import model_from_parts, model_parts
 from lcml.inputs.channels import ChannelEncoder
@@ -59,6 +60,8 @@ def test_expected_logits_of_all_worlds(circuit: Circuit, seed: int) -> None:
         possible = joint * np.all(np.isnan(row) | (worlds == row), axis=1)
         assert prior[i] == pytest.approx(independent @ logits, abs=1e-6)
         assert expected[i] == pytest.approx(possible @ logits / possible.sum(), abs=1e-6)
+    told = contributions(expected_model, asked).sum(axis=2) + model.bias
+    assert told == pytest.approx(expected, abs=1e-6)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
