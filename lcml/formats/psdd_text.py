@@ -143,12 +143,14 @@ def _lines(distribution: ProbabilisticCircuit) -> Iterator[str]:
         yield f"{_COMMENT}psdd 1\nT 0 {leaves[0]} 1 {logs[0]!r}"
         return
     used = sorted({*circuit.elem_prime.tolist(), *circuit.elem_sub.tolist()} & {*range(circuit.n_literals)})
-    yield f"{_COMMENT}psdd {len(used) + circuit.n_or_gates}"
+    nodes = [*used, *range(circuit.n_literals, circuit.n_nodes)]
+    ids = {node: i for i, node in enumerate(nodes)}  # some readers take ids for places in a list of N
+    yield f"{_COMMENT}psdd {len(ids)}"
     for literal in used:
         variable = literal % n
-        yield f"L {literal} {leaves[variable]} {'-' if literal >= n else ''}{variable + 1}"
+        yield f"L {ids[literal]} {leaves[variable]} {'-' if literal >= n else ''}{variable + 1}"
     for gate, node in enumerate(circuit.or_vtree.tolist()):
         first, stop = circuit.or_start[gate : gate + 2].tolist()
         wires = zip(circuit.elements_of(gate), logs[first:stop], strict=True)
-        elements = " ".join(f"{prime} {sub} {log!r}" for (prime, sub), log in wires)
-        yield f"D {circuit.n_literals + gate} {node} {stop - first} {elements}"
+        elements = " ".join(f"{ids[prime]} {ids[sub]} {log!r}" for (prime, sub), log in wires)
+        yield f"D {len(used) + gate} {node} {stop - first} {elements}"

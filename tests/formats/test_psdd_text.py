@@ -69,6 +69,8 @@ def test_round_trips_are_exact(tmp_path: Path, circuit: Circuit, seed: int) -> N
     write_psdd(distribution, tmp_path / "a.psdd")
     found = read_psdd(tmp_path / "a.psdd", distribution.circuit.vtree)
     assert found.circuit.same_as(distribution.circuit)
+    lines = [line for line in (tmp_path / "a.psdd").read_text().splitlines() if not line.startswith("c")]
+    assert [line.split()[1] for line in lines] == [str(len(lines) - 1), *map(str, range(len(lines) - 1))]
     if distribution.circuit.n_or_gates:
         assert np.array_equal(found.log_parameters, distribution.log_parameters)
     else:  # the format keeps one of the two numbers

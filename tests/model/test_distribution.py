@@ -164,4 +164,4 @@ def test_refuses_what_is_no_distribution_and_no_evidence() -> None:
         ([[1.0, 0.0]], {"weights": [1.0, 1.0]}, "expected 1 weights"),
     ):
         with pytest.raises(DataError, match=message):
-            ProbabilisticCircuit.fit(circuit, rows, **options)  # type: ignore[arg-type]
+            ProbabilisticCircuit.fit(circuit, rows, **options)
