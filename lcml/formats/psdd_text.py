@@ -2,7 +2,7 @@
 
 psdd N                                             number of nodes
 L ID VTREE LITERAL                                 literal, negative where it is negated; variables count from 1
-T ID VTREE VARIABLE LOGPROB                        both literals of a variable, the positive one with exp(LOGPROB)
+T ID VTREE VARIABLE [LOGPROB] LOGPROB              both literals of a variable, the positive one's last
 D ID VTREE ELEMENTS PRIME SUB LOGPROB ...          or gate, after its children; the last line is the root
 """
 
@@ -72,9 +72,7 @@ class _Reader:
         elif kind == b"T":
             node_id, leaf, variable = self._text.integers(tokens[:3], "node id, vtree node, variable")
             self._gates.check_leaf(leaf, variable)
-            log_p = self._log(tokens[3:])
-            with np.errstate(divide="ignore"):
-                self._only = log_p, float(np.log(-np.expm1(log_p)))
+            self._only = self._truth(tokens[3:])
             self._log_truths.append(self._only)
             self._gates.truths.append(variable - 1)
             self._gates.define(node_id, -len(self._log_truths))
@@ -110,6 +108,18 @@ class _Reader:
             return [(node, 0.0)]
         variable, logs = self._gates.truths[-1 - node], self._log_truths[-1 - node]
         return [(variable, logs[0]), (variable + self._vtree.n_variables, logs[1])]
+
+    def _truth(self, tokens: list[bytes]) -> tuple[float, float]:
+        """The logs of both probabilities of a node T, that of the positive literal first."""
+        if len(tokens) != 2:
+            log_p = self._log(tokens)
+            with np.errstate(divide="ignore"):
+                return log_p, float(np.log(-np.expm1(log_p)))
+        negative, positive = (self._log([token]) for token in tokens)
+        log_sum = float(np.logaddexp(negative, positive))
+        if not abs(np.expm1(log_sum)) <= _TEXT_TOLERANCE:
+            self._text.fail(f"both probabilities sum to {np.exp(log_sum):.6g}, expected 1")
+        return positive - log_sum, negative - log_sum
 
     def _log(self, tokens: list[bytes]) -> float:
         """The logarithm of a probability, -inf for that of 0."""

@@ -57,6 +57,18 @@ def test_one_variable_and_a_probability_of_zero(tmp_path: Path) -> None:
     assert read(tmp_path, text).marginals(np.full((1, 3), np.nan))[0, 2] == 0
 
 
+def test_a_free_variable_with_both_probabilities(tmp_path: Path) -> None:
+    """As the C++ package writes it: six digits, the negated literal's first."""
+    both = "\n".join(THREE).replace("-1.3862943611198906", "-0.287682 -1.386294") + "\n"
+    once = read(tmp_path, "\n".join(THREE) + "\n").log_likelihood(all_worlds(3))
+    assert np.exp(read(tmp_path, both).log_likelihood(all_worlds(3))) == pytest.approx(np.exp(once), abs=1e-6)
+    assert np.exp(read(tmp_path, "psdd 1\nT 0 0 1 -0.356675 -1.203973\n", 1).log_parameters) == pytest.approx(
+        [0.3, 0.7], abs=1e-6
+    )
+    with pytest.raises(FormatError, match=r"t.psdd:2: both probabilities sum to 0.6"):
+        read(tmp_path, "psdd 1\nT 0 0 1 -1.203973 -1.203973\n", 1)
+
+
 def test_few_digits_are_rescaled(tmp_path: Path) -> None:
     found = read(tmp_path, "\n".join(THREE).replace("-1.2039728043259361", "-1.204") + "\n")
     assert np.exp(found.log_likelihood(all_worlds(3))).sum() == pytest.approx(1, abs=1e-12)
