@@ -136,7 +136,7 @@ def _load(path: Path, content: bytes, name: str, version: str, intra_op_threads:
     named = _json_list(path, metadata, "lcml.feature_names", n_features)
     feature_names = None if named is None else tuple(str(feature) for feature in named)
     return OnnxModel(
-        signature=Signature(name, version, inputs, outputs, feature_names, columns),
+        signature=Signature(name, version, inputs, outputs, feature_names, columns, "lcml.missing" in metadata),
         sha256=hashlib.sha256(content).hexdigest(),
         conditions=_read_conditions(path, _width(outputs, CONTRIBUTIONS)),
         classes=classes,
