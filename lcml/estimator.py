@@ -33,7 +33,6 @@ from lcml.inputs.table import from_frame, is_frame
 from lcml.learning.learner import Learner
 from lcml.learning.state import EncodedSet, RoundReport
 from lcml.learning.table_learner import TableLearner, chosen_by_folds
-from lcml.model.head import predicted_codes
 from lcml.model.model import LogisticCircuit
 from lcml.runs.parameters import Parameters, described, takes
 from lcml.runs.plain import plain, rebuilt
@@ -126,16 +125,16 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         return feature_importances(self.model_, self._sample, get_backend(self.backend))
 
     def decision_function(self, X: ArrayLike) -> FloatArray:
-        """Logits: (n_examples, n_classes), or for two classes (n_examples,), above 0 for the second class."""
+        """Logits: (n_examples, n_classes), or for two classes (n_examples,), the log-odds of the second class."""
         logits = self._logits(X)
         if logits.shape[1] == 1:
             return logits[:, 0]
         return logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """(n_examples,) the most probable class of every example."""
-        codes = predicted_codes(self._logits(X))
-        predicted: NDArray[Any] = self.classes_[codes]
+        """(n_examples,) the most probable class of every example, or of two as `threshold` says."""
+        logits = self._logits(X)
+        predicted: NDArray[Any] = self.classes_[self.model_.codes(logits)]
         return predicted
 
     def predict_proba(self, X: ArrayLike) -> FloatArray:
@@ -322,6 +321,7 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
             weights=fitted.weights,
             bias=fitted.bias,
             link=learner.link,
+            threshold=learner.threshold,
             provenance={
                 "settings": settings.as_dict()
                 | {"channels": list(chosen.channels), "augment": chosen.augment, "view": list(chosen.view)},

@@ -85,9 +85,7 @@ def _blocks(model: "LogisticCircuit", rows: "Matrix", backend: "Backend") -> "It
 
 def _columns(model: "LogisticCircuit", logits: "FloatArray", proba: bool) -> dict[str, list[Any]]:
     """The columns of a block of predictions: the label, and the probability of every class."""
-    from lcml.model.head import predicted_codes
-
-    columns = {"label": [model.classes[code] for code in predicted_codes(logits).tolist()]}
+    columns = {"label": [model.classes[code] for code in model.codes(logits).tolist()]}
     if proba:
         by_class = model.head.probabilities(logits).T.tolist()
         columns |= {f"probability_{name}": own for name, own in zip(model.classes, by_class, strict=True)}

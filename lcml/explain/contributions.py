@@ -23,7 +23,6 @@ from lcml.explain.conditions import ALWAYS, Cases, CircuitCases, conditions, fea
 from lcml.explain.names import part_words, shown_names
 from lcml.inputs.columns import ColumnsEncoder
 from lcml.inputs.table import Table
-from lcml.model.head import predicted_codes
 from lcml.model.model import LogisticCircuit
 from lcml.passes.feature_map import FeatureMap
 
@@ -129,7 +128,7 @@ def explain(
     values = feature_values(model, one)[0]
     usual = np.zeros_like(values) if average is None else average
     logits = (model.weights @ values + model.bias)[None, :]
-    code = int(predicted_codes(logits)[0])
+    code = int(model.codes(logits)[0])
     weights, bias = _class_weights(model, code)
     lines: list[tuple[float, float, float, Callable[[], str]]] = []  # flow, average, weight, and the words
     of_column: dict[int, list[int]] = {}

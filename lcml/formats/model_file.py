@@ -14,12 +14,13 @@ from lcml.circuits.vtree import Vtree
 from lcml.errors import CircuitError, FormatError, LcmlError
 from lcml.formats.container import Arrays, is_text, read_container, write_container
 from lcml.inputs.registry import stored_encoder
-from lcml.model.head import HEADS
+from lcml.model.head import HEADS, THRESHOLD
 from lcml.model.model import LogisticCircuit
 
 MODEL_KIND = "lcml model"
-MODEL_VERSION = 3
-"""That of files whose encoder holds text; all others are written as version 2, which older programs read."""
+MODEL_VERSION = 4
+"""That of files with a threshold other than 1/2; those whose encoder holds text are written as version 3 and all others
+as version 2, which older programs read."""
 
 _OF_VTREE = "vtree/left", "vtree/right", "vtree/variable"
 _OF_CIRCUIT = "circuit/or_vtree", "circuit/or_start", "circuit/elem_prime", "circuit/elem_sub"
@@ -38,7 +39,7 @@ def save_model(model: LogisticCircuit, path: str | Path) -> None:
     Raises FormatError where the provenance is not JSON, OutputError where the file cannot be written.
     """
     content, arrays = model_parts(model)
-    version = MODEL_VERSION if any(map(is_text, arrays.values())) else MODEL_VERSION - 1
+    version = MODEL_VERSION if "threshold" in content else 2 + any(map(is_text, arrays.values()))
     write_container(path, MODEL_KIND, version, content, arrays)
 
 
@@ -62,13 +63,15 @@ def model_parts(model: LogisticCircuit) -> tuple[dict[str, Any], dict[str, NDArr
             owner = {"vtree": part.circuit.vtree, "circuit": part.circuit}.get(name.split("/")[0], part)
             arrays[f"{number}/{name}"] = getattr(owner, name.split("/")[-1])
     arrays |= {f"encoder/{name}": array for name, array in model.encoder.state().items()}
-    content = {
+    content: dict[str, Any] = {
         "classes": [str(c) if isinstance(c, str) else int(c) for c in model.classes],
         "link": model.link,
         "encoder": model.encoder.kind,
         "views": [part.view.as_dict() for part in model.parts],
         "provenance": dict(model.provenance),
     }
+    if model.threshold != THRESHOLD:
+        content["threshold"] = model.threshold
     return content, arrays
 
 
@@ -93,7 +96,8 @@ def model_from_parts(content: Mapping[str, Any], arrays: Arrays) -> LogisticCirc
     encoder = stored_encoder(str(content.get("encoder")), encoder_arrays)
     parts = tuple(_part(view_from_dict(view), f"{number}/", arrays) for number, view in enumerate(views))
     classes, weights, link = _classes(content.get("classes")), arrays["weights"], content["link"]
-    return LogisticCircuit(encoder, parts, classes, weights, arrays["bias"], link, content["provenance"])
+    told = content["provenance"], content.get("threshold", THRESHOLD)
+    return LogisticCircuit(encoder, parts, classes, weights, arrays["bias"], link, *told)
 
 
 def _upgraded(content: Mapping[str, Any], arrays: Arrays) -> tuple[Mapping[str, Any], Arrays]:

@@ -27,7 +27,7 @@ from lcml.learning.selection import ChosenSplit, apply_to_parts, apply_within, c
 from lcml.learning.settings import LearnSettings
 from lcml.learning.solver import Solution, SolverSettings, minimise, never
 from lcml.learning.state import Best, EncodedSet, FitState, RoundReport
-from lcml.model.head import HEADS, Link
+from lcml.model.head import HEADS, THRESHOLD, Link
 from lcml.passes.feature_store import FeatureStore
 
 _FULL_SHARE = 0.99
@@ -61,7 +61,9 @@ class Learner:
                 raise DataError(
                     f"the {name} set is empty; learning needs training and validation examples: check valid_fraction"
                 )
+        settings.check_classes(n_classes)
         self.settings, self.backend, self.n_classes, self.state = settings, backend, n_classes, state
+        self.threshold = THRESHOLD
         self.initial = tuple(initial_part(view, vtree) for view, vtree in places)
         self._n_sets = HEADS[settings.link].n_sets(n_classes)
         self._max_features = self._feature_limit()
@@ -113,7 +115,8 @@ class Learner:
             yield from self._finish_round((*self.state.history, splits), start, clock.laps, tuple(chosen))
 
     def refine(self) -> Iterator[RoundReport]:
-        """Refit the best circuit to convergence with every penalty of the path, the largest first; the best stands."""
+        """Refit the best circuit to convergence with every penalty of the path, the largest first; the best stands, and
+        gets its threshold."""
         if self.state is None:
             return
         state, best_round = self.state, self.state.best.round
@@ -122,7 +125,7 @@ class Learner:
         parameters = state.best.parameters
         for l2 in sorted(set(self.settings.l2_path), reverse=True):
             if self._stopping():
-                return
+                break
             clock = _Clock()
             solution = self._fit(parameters, l2, self.settings.final_iterations, best_round)
             clock.lap("fit")
@@ -132,6 +135,12 @@ class Learner:
                 best = Best(best_round, l2, parameters, report.train_accuracy, report.valid)
                 self.state = dataclasses.replace(self.state, best=best, seconds=self.seconds())
             yield report
+        if (asked := self.settings.threshold) != THRESHOLD:
+            best = self.state.best
+            self.threshold = asked if isinstance(asked, float) else self._valid.threshold(best.parameters, asked)
+            train, valid = (every.quality(best.parameters, self.threshold) for every in (self._train, self._valid))
+            best = dataclasses.replace(best, train_accuracy=train.accuracy, valid=valid)
+            self.state = dataclasses.replace(self.state, best=best)
 
     def refit(self, examples: EncodedSet) -> Iterator[RoundReport]:
         """Fit the best circuit once more, with its penalty, to `examples`: those of training and validation together.
@@ -198,7 +207,9 @@ class Learner:
     def _report(
         self, phase: str, round: int, l2: float, solution: Solution, clock: "_Clock", chosen: tuple[ChosenSplit, ...]
     ) -> RoundReport:
-        train, valid = (objective.quality(solution.parameters) for objective in (self._train, self._valid))
+        train, valid = (
+            objective.quality(solution.parameters, self.threshold) for objective in (self._train, self._valid)
+        )
         clock.lap("evaluate")
         metric = "accuracy" if self.settings.metric == "auto" else self.settings.metric
         return RoundReport(

@@ -8,7 +8,8 @@ from lcml.circuits.splits import MAX_DEPTH
 from lcml.errors import SettingsError
 from lcml.learning.fields import check_fields, setting
 from lcml.learning.scoring import Criterion
-from lcml.model.head import Link
+from lcml.model.head import THRESHOLD, Link
+from lcml.model.threshold import ThresholdMetric
 
 SolverName = Literal["lbfgs", "minibatch"]
 Metric = Literal["auto", "accuracy", "f1-macro", "log-loss"]
@@ -63,6 +64,14 @@ class LearnSettings:
         "What the validation examples measure. auto: log-loss where the structure is trees, else accuracy.",
         SELECTION,
     )
+    threshold: ThresholdMetric | float = setting(
+        THRESHOLD,
+        "Of two classes the second is predicted where its probability is above this: a number, or what is best for a "
+        "metric of the examples that choose.",
+        SELECTION,
+        above=0,
+        below=1,
+    )
     folds: int = setting(
         5,
         "Of the cross-validation that chooses penalty and trees, for tables of up to 100,000 rows.",
@@ -96,6 +105,11 @@ class LearnSettings:
         check_fields(self)
         if not self.l2_path:
             raise SettingsError("l2_path: expected one or more penalties of 0 or more, found none")
+
+    def check_classes(self, n_classes: int) -> None:
+        """SettingsError for a threshold of other than two classes."""
+        if self.threshold != THRESHOLD and n_classes != 2:
+            raise SettingsError(f"threshold: only two classes have one, these data have {n_classes}; leave it out")
 
     def as_dict(self) -> dict[str, Any]:
         """The settings as plain values, tuples as lists."""
