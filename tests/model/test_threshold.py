@@ -22,7 +22,9 @@ def test_no_other_threshold_is_better(metric: ThresholdMetric, weighted: bool) -
     rng = np.random.default_rng(0)
     for _ in range(2):
         labels = (rng.random(60) < 0.2).astype(np.int64)
-        p = np.round(np.clip(rng.normal(0.3 + 0.1 * labels, 0.15), 0.01, 0.99), 2)  # several have the same
+        p = np.asarray(
+            np.clip(rng.normal(0.3 + 0.1 * labels, 0.15), 0.01, 0.99).round(2), np.float64
+        )  # several have the same
         weights = rng.integers(1, 4, 60).astype(float) if weighted else np.ones(60)
 
         def reached(threshold: float, p: np.ndarray = p, y: np.ndarray = labels, w: np.ndarray = weights) -> float:
