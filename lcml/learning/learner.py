@@ -41,7 +41,8 @@ class Learner:
     """Learns one circuit over every (view, vtree) of `places` from `train`, all together, choosing by `valid`.
 
     should_stop: asked often; once true, the learner ends after the iteration at hand with what it has. state: where to
-    go on from. Raises SettingsError where the initial circuit exceeds the limits, DataError for an empty set.
+    go on from; warm: with whose structure and weights to begin, also for other examples.
+    Raises SettingsError where the initial circuit exceeds the limits, DataError for an empty set.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class Learner:
         backend: Backend,
         *,
         state: FitState | None = None,
+        warm: FitState | None = None,
         should_stop: Callable[[], bool] = never,
     ) -> None:
         for name, examples in (("training", train), ("validation", valid)):
@@ -71,7 +73,8 @@ class Learner:
         self._started = monotonic() - (0.0 if state is None else state.seconds)
         self._valid_set = valid
         clock = _Clock()
-        self._open(train, () if state is None else state.history)
+        self._warm, begun = warm, state or warm
+        self._open(train, () if begun is None else begun.history)
         clock.lap("features")
         self._opening = clock.laps
 
@@ -102,7 +105,9 @@ class Learner:
         """Fit, then split and fit again until a limit is met, nothing is worth a split, or validation stops
         improving."""
         if self.state is None:
-            yield from self._finish_round((), self._train.zeros(), self._opening, ())
+            warm = self._warm
+            history, start = ((), self._train.zeros()) if warm is None else (warm.history, warm.parameters)
+            yield from self._finish_round(history, start, self._opening, ())
         while self.state is not None and not self._is_done():
             clock = _Clock()
             chosen, grown = self._choose(self.state, clock)

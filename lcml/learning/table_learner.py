@@ -23,6 +23,7 @@ from lcml.inputs.columns import ColumnsEncoder
 from lcml.learning.additive import AdditiveDesign, AdditiveFit, Theta
 from lcml.learning.assembly import assembled
 from lcml.learning.boosting import Booster, GrownTree, cut_column, leaves
+from lcml.learning.folds import chosen_by_folds, divided
 from lcml.learning.parameters import Parameters
 from lcml.learning.settings import LearnSettings
 from lcml.learning.solver import never
@@ -33,9 +34,6 @@ from lcml.model.threshold import best_threshold
 
 STRENGTHS = (100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1)
 """Penalties tried for the additive part, see `lcml.learning.additive`."""
-
-MOST_FOR_FOLDS = 100_000
-"""Examples, times weight sets, up to which folds choose; more tell enough when a part of them is set aside."""
 
 DEPTHS = (3, 6)
 MANY = 1000
@@ -92,7 +90,7 @@ class TableLearner:
         self._final = np.arange(n_train if held_out else n)
         self.folds = [(np.arange(n_train), np.arange(n_train, n))]
         if not held_out and (n_train == n or chosen_by_folds(n, n_classes)):
-            self.folds = _divided(self._labels, settings.folds, settings.seed)
+            self.folds = divided(self._labels, settings.folds, settings.seed)
         codes = examples.values[:]
         seen = self._final
         training_weights = np.where(np.isin(np.arange(n), seen), self._weights, 0.0)
@@ -348,20 +346,3 @@ class _Race:
                     self.best, self.n_best, improved, self.best_logits = found, self.n_trees, True, logits
             if found is not None:
                 yield self._learner.report("trees", self.n_trees, self._runs[0], found, improved)
-
-
-def chosen_by_folds(n_examples: int, n_classes: int) -> bool:
-    """Whether folds choose for so many examples, rather than a part set aside."""
-    return n_examples * (1 if n_classes == 2 else n_classes) <= MOST_FOR_FOLDS
-
-
-def _divided(labels: NDArray[np.int64], n_folds: int, seed: int) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-    """Rows that train and rows that choose, fold by fold, with every class in proportion."""
-    rng = np.random.default_rng(seed)
-    fold = np.empty(len(labels), np.intp)
-    first = 0
-    for code in np.unique(labels):
-        rows = rng.permutation(np.flatnonzero(labels == code))
-        fold[rows] = (first + np.arange(len(rows))) % n_folds
-        first += len(rows)
-    return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_folds)]
