@@ -73,12 +73,11 @@ class ContradictionError(LcmlError, ValueError):
 
 
 class MissingDependencyError(LcmlError, ImportError):
-    """An optional package that is not installed; the message says which extra brings it."""
+    """An optional package that is not installed; the message says which extra brings it, if any."""
 
-    def __init__(self, package: str, extra: str, purpose: str) -> None:
-        super().__init__(
-            f"{purpose} needs the package {package}: pip install 'lcml[{extra}]' (in a clone: '.[{extra}]')"
-        )
+    def __init__(self, package: str, extra: str | None, purpose: str) -> None:
+        what = f"'lcml[{extra}]' (in a clone: '.[{extra}]')" if extra else package
+        super().__init__(f"{purpose} needs the package {package}: pip install {what}")
 
 
 class OutputError(LcmlError, OSError):

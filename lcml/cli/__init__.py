@@ -11,8 +11,8 @@ from lcml.cli.streams import settle
 from lcml.errors import LcmlError, shortened
 
 COMMANDS = (
-    *("train", "evaluate", "predict", "explain", "inspect", "runs"),
-    *("compact", "export", "register", "serve", "convert", "reproduce", "bench"),
+    *("train", "evaluate", "predict", "explain", "report", "inspect", "runs"),
+    *("compact", "card", "export", "register", "serve", "convert", "reproduce", "bench"),
 )
 """Command NAME is the function NAME of the module lcml.cli.NAME; in the order of the help.
 

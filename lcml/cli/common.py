@@ -51,6 +51,16 @@ TargetOption = Annotated[str | None, setting_option(_RUN["target"])]
 DataDirOption = Annotated[str | None, setting_option(_RUN["data_dir"])]
 JsonOption = Annotated[bool, option("Print one JSON object on stdout and nothing else there.", "--json")]
 
+RowsOption = Annotated[
+    str | None,
+    option(
+        "train, valid or test: those of the training's division of these data; all. By default the test rows "
+        "of the data trained on and of a set with test examples of its own, all of any other file.",
+        "--rows",
+        "--split",
+        metavar="ROWS",
+    ),
+]
 BackendOption = Annotated[BackendName, option("Where to compute; auto: cupy where a CUDA device answers.")]
 TrackingUriOption = Annotated[
     str | None,

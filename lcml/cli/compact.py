@@ -1,37 +1,157 @@
 """`lcml compact`."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lcml.cli.common import JsonOption, ModelArgument, option, print_json
+from lcml.cli.common import (
+    BackendOption,
+    DataDirOption,
+    JsonOption,
+    ModelArgument,
+    TargetOption,
+    open_backend,
+    option,
+    print_json,
+    print_table,
+)
+
+if TYPE_CHECKING:
+    from lcml.backend import Backend
+    from lcml.data import DataSplits
+    from lcml.learning.pruning import PrunedStep
+    from lcml.model.model import LogisticCircuit
+
+_PATIENCE = 3
+"""Steps beyond the tolerance, after which no fewer conditions are tried."""
 
 
 def compact(
     model: ModelArgument,
     output: Annotated[str, option("The model file to write.", "--output", "-o", metavar="FILE")],
+    data: Annotated[
+        str | None, typer.Argument(metavar="DATA", help="The data trained on, to drop conditions and fit the others.")
+    ] = None,
+    max_conditions: Annotated[
+        int | None, option("Drop what matters least, down to so many conditions.", metavar="N", min=1)
+    ] = None,
+    max_parameters: Annotated[int | None, option("The same, down to so many parameters.", metavar="N", min=1)] = None,
+    tolerance: Annotated[
+        float | None,
+        option("The same, as long as the log-loss of the validation rows grows by no more.", metavar="LOSS", min=0),
+    ] = None,
+    drop: Annotated[
+        list[str] | None, option("Drop this condition, as it is told by inspect or explain.", metavar="CONDITION")
+    ] = None,
+    edit: Annotated[
+        list[str] | None,
+        option("Give a condition this weight; of more than two classes CLASS: CONDITION=WEIGHT.", metavar="EDIT"),
+    ] = None,
+    target: TargetOption = None,
+    data_dir: DataDirOption = None,
+    backend: BackendOption = "auto",
     json: JsonOption = False,
 ) -> None:
-    """Write the same function with weights for independent features alone: one less per or gate, none for literals.
+    """Write the same function with fewer parameters, or a model with fewer conditions.
 
-    Weights are moved, none is approximated: predictions stay equal up to rounding.
+    Without a limit weights are moved to independent features alone (one less per or gate, none for literals), none is
+    approximated: predictions stay equal up to rounding. With --max-conditions, --max-parameters or --tolerance, and
+    DATA, the conditions that matter least go, the others are fitted again on the training rows and the validation rows
+    choose; the test rows are not looked at.
     """
+    from lcml.cli.inputs import trained_splits
+    from lcml.errors import SettingsError
+    from lcml.explain.edits import edited
     from lcml.formats import load_model, save_model
     from lcml.model.compact import compact as compacted
+    from lcml.model.compact import without_zeros
 
+    limits = {"max-conditions": max_conditions, "max-parameters": max_parameters, "tolerance": tolerance}
+    given = [name for name, value in limits.items() if value is not None]
+    if len(given) > 1:
+        raise SettingsError(f"--{given[0]} and --{given[1]} contradict each other; give one")
+    if bool(given) != (data is not None):
+        what = f"--{given[0]} needs DATA, the data trained on" if given else "DATA is for --max-conditions and the like"
+        raise SettingsError(f"{what}; lcml compact MODEL DATA --max-conditions N -o FILE")
+    if given and edit:
+        raise SettingsError(f"--{given[0]} fits weights again, --edit sets them; run lcml compact twice")
     before = load_model(model)
-    after = compacted(before)
+    if given and max_parameters is not None and max_parameters < 2 * len(before.bias):
+        raise SettingsError(f"--max-parameters: expected {2 * len(before.bias)} or more, a bias and a weight per class")
+    after, curve = before, None
+    if drop or edit:
+        after = without_zeros(edited(before, drop or (), edit or ()))
+    if data is not None:
+        device, splits = open_backend(backend), trained_splits(before, data, target, data_dir)
+        after, curve = _pruned(after, splits, device, limits)
+    elif not (drop or edit):
+        after = compacted(before)
     save_model(after, output)
     counts = {
-        "n_elements": before.n_elements,
-        "n_or_gates": before.n_or_gates,
+        "n_elements": after.n_elements,
+        "n_or_gates": after.n_or_gates,
         "n_parameters_before": before.n_parameters,
         "n_parameters_after": after.n_parameters,
     }
     if json:
-        return print_json({"model_path": model, "output": output, **counts})
+        return print_json({"model_path": model, "output": output, **counts} | ({"curve": curve} if curve else {}))
+    if curve:
+        print_table(list(curve[0]), [list(step.values()) for step in curve])
     typer.echo(
         f"{output}: {counts['n_parameters_after']:,} parameters instead of {counts['n_parameters_before']:,}, "
         f"{counts['n_elements']:,} elements, {counts['n_or_gates']:,} or gates"
     )
     return None
+
+
+def _pruned(
+    model: "LogisticCircuit", splits: "DataSplits", backend: "Backend", limits: dict[str, Any]
+) -> tuple["LogisticCircuit", list[dict[str, Any]]]:
+    """The model within the limits, and the curve to it."""
+    from dataclasses import replace
+
+    from lcml.errors import DataError
+    from lcml.inputs.columns import ColumnsEncoder
+    from lcml.learning.pruning import NEAR, Labelled, Penalty, prune, refitted
+
+    if not len(splits.valid):
+        raise DataError(f"{splits.source} was trained on without validation examples, which choose; train with some")
+    known = model.provenance.get("training")
+    l2 = known.get("l2") if isinstance(known, dict) else None
+    near = isinstance(model.encoder, ColumnsEncoder)
+    penalty = Penalty(NEAR if near else float(l2 or 0.0), near)
+    train, valid = (Labelled(part.features, part.labels) for part in (splits.train, splits.valid))
+    most = {"most_conditions": limits["max-conditions"] or 1, "most_parameters": limits["max-parameters"]}
+    steps: list[PrunedStep] = []
+    tolerance, worse = limits["tolerance"], 0
+    for step in prune(model, train, valid, penalty, backend, **most):
+        steps.append(step)
+        if tolerance is not None:
+            worse = worse + 1 if step.valid.log_loss > steps[0].valid.log_loss + tolerance else 0
+            if worse == _PATIENCE:
+                break
+    chosen = steps[-1]
+    if tolerance is not None:
+        chosen = [step for step in steps if step.valid.log_loss <= steps[0].valid.log_loss + tolerance][-1]
+    every = splits.train.joined(splits.valid)
+    fitted = refitted(chosen.model, Labelled(every.features, every.labels), penalty, backend)
+    record = {
+        **{name.replace("-", "_"): value for name, value in limits.items() if value is not None},
+        "n_conditions_before": steps[0].n_conditions,
+        "n_conditions": chosen.n_conditions,
+        "valid_log_loss_before": steps[0].valid.log_loss,
+        "valid_log_loss": chosen.valid.log_loss,
+        "valid_accuracy": chosen.valid.accuracy,
+    }
+    curve = [
+        {
+            "conditions": step.n_conditions,
+            "parameters": step.model.n_parameters,
+            "train log-loss": step.train.log_loss,
+            "valid log-loss": step.valid.log_loss,
+            "valid accuracy": step.valid.accuracy,
+            "kept": "kept" if step is chosen else "",
+        }
+        for step in steps
+    ]
+    return replace(fitted, provenance={**model.provenance, "pruning": record}), curve

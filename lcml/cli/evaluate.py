@@ -1,7 +1,7 @@
 """`lcml evaluate`."""
 
 from time import monotonic
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -12,9 +12,9 @@ from lcml.cli.common import (
     DataDirOption,
     JsonOption,
     ModelArgument,
+    RowsOption,
     TargetOption,
     open_backend,
-    option,
     print_json,
     print_table,
 )
@@ -32,16 +32,7 @@ def evaluate(
     data: DataArgument,
     target: TargetOption = None,
     data_dir: DataDirOption = None,
-    rows: Annotated[
-        str | None,
-        option(
-            "train, valid or test: those of the training's division of these data; all. By default the test rows "
-            "of the data trained on and of a set with test examples of its own, all of any other file.",
-            "--rows",
-            "--split",
-            metavar="ROWS",
-        ),
-    ] = None,
+    rows: RowsOption = None,
     json: JsonOption = False,
     backend: BackendOption = "auto",
 ) -> None:

@@ -86,6 +86,20 @@ def _trained_on(model: LogisticCircuit, data: str, target: str | None, data_dir:
     return splits if splits.fingerprint == fingerprint and splits.classes == model.classes else None
 
 
+def trained_splits(model: LogisticCircuit, data: str, target: str | None, data_dir: str | None) -> DataSplits:
+    """The training's division of the data that the model was trained on. Raises DataError for others, which would bring
+    test rows into training."""
+    load_splits(data, **_division(model, target, data_dir))
+    splits = _trained_on(model, data, target, data_dir)
+    if splits is None:
+        name = training_data(model).get("name", "unknown: the model has no provenance")
+        raise DataError(
+            f"{data} is not what the model was trained on ({name}), so which of its rows are for the test is not "
+            "known; give the data trained on"
+        )
+    return splits
+
+
 def _options(model: LogisticCircuit, target: str | None, data_dir: str | None) -> dict[str, Any]:
     """How `lcml.data.load_rows` reads data for the model."""
     of_model = {"classes": model.classes, "feature_names": known_names(model)}

@@ -8,7 +8,6 @@ import typer
 from lcml.cli.common import JsonOption, ModelArgument, option, print_json, print_table
 
 if TYPE_CHECKING:
-    from lcml.circuits.circuit import Circuit
     from lcml.circuits.parts import Part
     from lcml.inputs.column import Column
 
@@ -27,6 +26,7 @@ def inspect(
     from lcml.explain.conditions import feature_cases
     from lcml.explain.contributions import top_conditions
     from lcml.formats import load_model
+    from lcml.report.structure import circuit_levels
 
     loaded = load_model(model)
     n_sets, circuits = len(loaded.bias), [part.circuit for part in loaded.parts]
@@ -54,7 +54,7 @@ def inspect(
         "is_product": all(circuit.is_product for circuit in circuits),
         "longest_conjunction": max(found.measures(one).longest for found in cases for one in found.of_feature),
     }
-    levels = [{"part": part} | level for part, circuit in enumerate(circuits) for level in _levels(circuit)]
+    levels = [{"part": part} | level for part, circuit in enumerate(circuits) for level in circuit_levels(circuit)]
     parts = [_part(number, part) for number, part in enumerate(loaded.parts)]
     conditions = top_conditions(loaded, top=top)
     columns = [_column(column) for column in getattr(loaded.encoder, "columns", ())]
@@ -95,6 +95,8 @@ def _short(value: object) -> str:
     """A value of the provenance in a line: of a long list only how many, of a number what can be read."""
     if isinstance(value, list) and len(value) > _MOST_VALUES:
         return f"({len(value)} values)"
+    if isinstance(value, list) and any(isinstance(part, float) for part in value):
+        return f"[{', '.join(map(_short, value))}]"
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
@@ -131,22 +133,3 @@ def _part(number: int, part: "Part") -> dict[str, Any]:
         "levels": int(circuit.vtree.height.max()),
         "features": part.n_features,
     }
-
-
-def _levels(circuit: "Circuit") -> list[dict[str, int]]:
-    """The levels from the root down: all vtree nodes of one height, and what of the circuit stands at them."""
-    import numpy as np
-
-    vtree = circuit.vtree
-    scope_size = np.diff(vtree.scope_range, axis=1)[:, 0]
-    element_height = circuit.or_height[circuit.elem_or]
-    return [
-        {
-            "height": height,
-            "vtree_nodes": int((vtree.height == height).sum()),
-            "most_variables": int(scope_size[vtree.height == height].max()),
-            "or_gates": int((circuit.or_height == height).sum()),
-            "elements": int((element_height == height).sum()),
-        }
-        for height in range(int(vtree.height.max()), 0, -1)
-    ]

@@ -119,6 +119,7 @@ def result(prepared: Prepared, outcome: Outcome, tracker: Tracker, exported: Exp
         "checkpoint_path": str(prepared.checkpoint_path),
         "run_id": tracker.run_id,
         "tracking_uri": tracker.uri,
+        "report_path": None if outcome.report is None else str(outcome.report),
         "onnx_path": None if exported is None else str(exported.report.path),
         "onnx_model_id": None if exported is None else exported.model_id,
     }
@@ -152,6 +153,8 @@ def print_summary(prepared: Prepared, outcome: Outcome, tracker: Tracker, export
     for kind, names in values["columns"].items():
         typer.echo(f"{kind.capitalize():10} {listed(names)}")
     typer.echo(f"Model      {values['model_path']}")
+    if outcome.report is not None:
+        typer.echo(f"Report     {outcome.report}")
     if exported is not None:
         logged = "" if exported.model_id is None else f", logged as models:/{exported.model_id}"
         typer.echo(f"ONNX       {values['onnx_path']}{logged}")

@@ -89,6 +89,22 @@ class CircuitCases:
         """Of the cases that `spelt` gives; they mention no variable twice, so those of a case's gates go together."""
         return self._measures(cases, self._of_gate)
 
+    def mentioned(self, cases: Cases) -> frozenset[int]:
+        """The literals in the cases that `spelt` gives."""
+        return self._mentioned(cases, self._of_gates)
+
+    @cached_property
+    def _of_gates(self) -> dict[int, frozenset[int]]:
+        known: dict[int, frozenset[int]] = {}
+        for gate, cases in self.of_gate.items():
+            known[gate] = self._mentioned(cases, known)
+        return known
+
+    def _mentioned(self, cases: Cases, known: Mapping[int, frozenset[int]]) -> frozenset[int]:
+        every = frozenset[int]().union(*cases)
+        gates = frozenset(self._gates(every))
+        return (every - gates).union(*(known[gate] for gate in gates))
+
     @cached_property
     def _of_gate(self) -> dict[int, Measures]:
         known: dict[int, Measures] = {}
@@ -107,7 +123,7 @@ class CircuitCases:
         n_cases, commons, lengths = zip(*found, strict=True)
         return Measures(sum(n_cases), frozenset.intersection(*commons), max(lengths))
 
-    def _gates(self, case: Case) -> list[int]:
+    def _gates(self, case: Iterable[int]) -> list[int]:
         return [one for one in case if one >= 2 * self.n_variables]
 
     def _in_order(self, cases: Iterable[Case]) -> list[Case]:

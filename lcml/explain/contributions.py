@@ -8,9 +8,7 @@ times their average features. What all examples share (a large bias, a condition
 explains none of them. Without examples to average, all averages are 0 and the baseline is the bias.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -18,9 +16,13 @@ from numpy.typing import NDArray
 
 from lcml.arrays import FloatArray
 from lcml.backend import Backend, get_backend
-from lcml.circuits.views import SelectedView, WindowView
-from lcml.explain.conditions import ALWAYS, Cases, CircuitCases, conditions, feature_cases
+from lcml.data.raw import listed
+from lcml.errors import DataError
+from lcml.explain.conditions import ALWAYS, conditions
+from lcml.explain.groups import Group, feature_groups, group_columns, group_in_words, place_in_words, summed
 from lcml.explain.names import part_words, shown_names
+from lcml.explain.pixels import place_of
+from lcml.explain.records import Contribution, Explanation
 from lcml.inputs.columns import ColumnsEncoder
 from lcml.inputs.table import Table
 from lcml.model.model import LogisticCircuit
@@ -28,39 +30,6 @@ from lcml.passes.feature_map import FeatureMap
 
 TOP = 10
 """So many contributions or conditions are shown unless told otherwise."""
-
-
-@dataclass(frozen=True)
-class Contribution:
-    """What all features under one condition add to the baseline: contribution = (flow - average) * weight.
-
-    flow: of a part with windows, the feature: the mean over the cell's windows, or its square root. average: the
-    feature of the average example, 0 where none was given.
-    """
-
-    condition: str
-    flow: float
-    weight: float
-    contribution: float
-    average: float = 0.0
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """Why an example got its label: logit = baseline + the contributions shown + rest, those of the predicted class.
-
-    baseline: the logit of the average example, bias + weights . average features; the bias where none was given.
-    With one weight set for two classes, the first class has the logit of the second with the other sign.
-    probabilities: by class, in the model's order.
-    """
-
-    label: int | str
-    probabilities: tuple[float, ...]
-    logit: float
-    bias: float
-    baseline: float
-    contributions: tuple[Contribution, ...]
-    rest: float
 
 
 def feature_conditions(model: LogisticCircuit, names: Sequence[str] | None = None) -> Iterator[str]:
@@ -74,17 +43,7 @@ def feature_conditions(model: LogisticCircuit, names: Sequence[str] | None = Non
     for number, part in enumerate(model.parts):
         texts = conditions(part.circuit, part_words(model, number, names))
         for cell in range(part.view.n_cells):
-            yield from (texts[flow] + _place_in_words(model, number, cell) for flow in part.flows.tolist())
-
-
-def _place_in_words(model: LogisticCircuit, part: int, cell: int) -> str:
-    """Which cell and part a condition is about; nothing where the model has but one, or the parts are of a table."""
-    view = model.parts[part].view
-    of_part = f"part {part}" if len(model.parts) > 1 and not model.encoder.names else ""
-    if isinstance(view, WindowView) and view.n_cells > 1:
-        row, column = divmod(cell, view.grid[1])
-        return f" in cell ({row}, {column})" + (of_part and f" of {of_part}")
-    return of_part and f" in {of_part}"
+            yield from (texts[flow] + place_in_words(model, number, cell) for flow in part.flows.tolist())
 
 
 def contributions(model: LogisticCircuit, x: Any) -> FloatArray:
@@ -96,9 +55,11 @@ def contributions(model: LogisticCircuit, x: Any) -> FloatArray:
     return feature_values(model, x)[:, None, :] * model.weights
 
 
-def feature_values(model: LogisticCircuit, x: Any) -> FloatArray:
-    """(n_examples, n_features) every feature, in float64: flows, pooled where the part's view has windows."""
-    return _values(model, model.encoder.encode(x).astype(np.float64), get_backend("numpy"))
+def feature_values(model: LogisticCircuit, x: Any, backend: Backend | None = None) -> FloatArray:
+    """(n_examples, n_features) every feature: flows, pooled where the part's view has windows. In float64 by numpy, or
+    in single precision by `backend`."""
+    encoded = model.encoder.encode(x)
+    return _values(model, encoded.astype(np.float64) if backend is None else encoded, backend or get_backend("numpy"))
 
 
 def average_features(model: LogisticCircuit, x: Any, backend: Backend | None = None) -> FloatArray:
@@ -106,7 +67,7 @@ def average_features(model: LogisticCircuit, x: Any, backend: Backend | None = N
 
     They are computed in single precision, by numpy unless `backend` is faster. Raises as `LogisticCircuit.logits`.
     """
-    average: FloatArray = _values(model, model.encoder.encode(x), backend or get_backend("numpy")).mean(axis=0)
+    average: FloatArray = feature_values(model, x, backend or get_backend("numpy")).mean(axis=0)
     return average
 
 
@@ -116,43 +77,62 @@ def explain(
     names: Sequence[str] | None = None,
     top: int = TOP,
     average: FloatArray | None = None,
+    against: int | str | None = None,
+    *,
+    groups: Sequence[Group] | None = None,
+    backend: Backend | None = None,
 ) -> Explanation:
     """Why a raw example gets its label: the `top` contributions of largest magnitude, none of exactly 0.
 
     example: (d,), or a `Table` of one row, whose features about one column alone are told together, with the value that
     it has there: flow and average are then what the column adds, and the weight is 1. names: as `feature_conditions`
-    takes them. average: the `average_features` of the examples that this one is held against, none by default. Raises
-    as `LogisticCircuit.logits`.
+    takes them. average: the `average_features` of the examples that this one is held against, none by default. against:
+    why the label and not this class, see `Explanation`; DataError where it is the label, or no class. groups: the
+    `feature_groups` of the model, where many are explained. By numpy in float64, or in single precision by `backend`.
+    Raises as `LogisticCircuit.logits`.
     """
     one = example if isinstance(example, Table) else [example]
-    values = feature_values(model, one)[0]
+    encoded = model.encoder.encode(one).astype(np.float64)
+    values = feature_values(model, one, backend)[0].astype(np.float64)
     usual = np.zeros_like(values) if average is None else average
     logits = (model.weights @ values + model.bias)[None, :]
     code = int(model.codes(logits)[0])
-    weights, bias = _class_weights(model, code)
-    lines: list[tuple[float, float, float, Callable[[], str]]] = []  # flow, average, weight, and the words
-    of_column: dict[int, list[int]] = {}
-    for group in _groups(model):
-        if (column := _column(model, group)) is not None:
-            of_column.setdefault(column, []).extend(group.features)
-            continue
-        first, weight = group.features[0], weights[group.features].sum()
-        lines.append((values[first], usual[first], weight, partial(_in_words, model, group, names)))
+    weights, bias = _weights_against(model, code, against)
+    of_column, others = _by_column(model, feature_groups(model) if groups is None else groups)
+    first = [group.features[0] for group in others]
+    flow, usually, weight = values[first], usual[first], summed(weights, others)
     if of_column:
+        own = np.array([[weights[f] @ values[f], weights[f] @ usual[f], 1.0] for f in of_column.values()])
+        flow, usually, weight = np.concatenate([[flow, usually, weight], own.T], axis=1)
         told = cast(ColumnsEncoder, model.encoder).in_words(one, shown_names(model) if names is None else names)
-        for column, features in of_column.items():
-            own = weights[features]
-            adds, usually = float(own @ values[features]), float(own @ usual[features])
-            lines.append((adds, usually, 1.0, partial(told.__getitem__, column)))
-    added = np.array([(flow - of_average) * weight for flow, of_average, weight, _ in lines])
-    shown = tuple(
-        Contribution(words(), float(flow), float(weight), float(added[i]), float(of_average))
-        for i, (flow, of_average, weight, words) in ((i, lines[i]) for i in _largest(added, top))
-    )
+    added = (flow - usually) * weight
+
+    def line(i: int) -> Contribution:
+        figures = float(flow[i]), float(weight[i]), float(added[i]), float(usually[i])
+        if i >= len(others):
+            return Contribution(told[list(of_column)[i - len(others)]], *figures)
+        return Contribution(group_in_words(model, others[i], names), *figures, place_of(model, others[i], encoded[0]))
+
+    shown = tuple(map(line, _largest(added, top)))
     logit, probabilities = float(weights @ values + bias), tuple(model.head.probabilities(logits)[0].tolist())
     baseline = float(weights @ usual + bias)
     rest = logit - baseline - sum(part.contribution for part in shown)
-    return Explanation(model.classes[code], probabilities, logit, bias, baseline, shown, rest)
+    return Explanation(model.classes[code], probabilities, logit, bias, baseline, shown, rest, against)
+
+
+def _by_column(model: LogisticCircuit, groups: Sequence[Group]) -> tuple[dict[int, list[int]], Sequence[Group]]:
+    """Of a table the features about every column alone, by the column; and the groups of other features."""
+    if not isinstance(model.encoder, ColumnsEncoder):
+        return {}, groups
+    of_column: dict[int, list[int]] = {}
+    others = []
+    for group in groups:
+        columns = group_columns(model, group)
+        if len(columns) == 1:
+            of_column.setdefault(columns[0], []).extend(group.features)
+        else:
+            others.append(group)
+    return of_column, others
 
 
 def top_conditions(
@@ -163,11 +143,11 @@ def top_conditions(
     A weight is what the condition adds to the logit where it holds (in a cell: in every window). Features that always
     hold are left out: they are bias. With one weight set for two classes only the second is there.
     """
-    groups = [group for group in _groups(model) if group.cases != ALWAYS]
+    groups = [group for group in feature_groups(model) if group.cases != ALWAYS]
     found = {}
     for code in range(len(model.classes)) if len(model.bias) > 1 else (1,):
-        weights = _sums(_class_weights(model, code)[0], groups)
-        shown = [(_in_words(model, groups[i], names), float(weights[i])) for i in _largest(weights, top)]
+        weights = summed(class_weights(model, code)[0], groups)
+        shown = [(group_in_words(model, groups[i], names), float(weights[i])) for i in _largest(weights, top)]
         found[model.classes[code]] = shown
     return found
 
@@ -181,7 +161,7 @@ def _values(model: LogisticCircuit, encoded: NDArray[np.floating], backend: Back
     return np.concatenate(found, axis=1)
 
 
-def _class_weights(model: LogisticCircuit, code: int) -> tuple[FloatArray, float]:
+def class_weights(model: LogisticCircuit, code: int) -> tuple[FloatArray, float]:
     """Weights (n_features,) and bias of the logit of class number `code`; see `Explanation`."""
     if len(model.bias) == 1:
         sign = 1.0 if code == 1 else -1.0
@@ -189,51 +169,20 @@ def _class_weights(model: LogisticCircuit, code: int) -> tuple[FloatArray, float
     return model.weights[code], float(model.bias[code])
 
 
-@dataclass(frozen=True)
-class _Group:
-    """Features under one condition in one cell of a part: their numbers among all features."""
-
-    part: int
-    cell: int
-    of_circuit: CircuitCases
-    cases: Cases
-    features: list[int]
-
-
-def _groups(model: LogisticCircuit) -> list[_Group]:
-    groups, first = [], 0
-    for number, part in enumerate(model.parts):
-        found = feature_cases(part.circuit)
-        in_cell: dict[Cases, list[int]] = {}
-        for feature, flow in enumerate(part.flows.tolist()):
-            in_cell.setdefault(found.of_feature[flow], []).append(feature)
-        for cell in range(part.view.n_cells):
-            groups += [_Group(number, cell, found, of, [first + i for i in same]) for of, same in in_cell.items()]
-            first += len(part.flows)
-    return groups
-
-
-def _column(model: LogisticCircuit, group: _Group) -> int | None:
-    """The column of a table that alone the group's features are about."""
-    view, encoder = model.parts[group.part].view, model.encoder
-    literals = np.array(sorted(frozenset[int]().union(*group.cases)), np.intp)
-    n = view.n_variables
-    if not isinstance(encoder, ColumnsEncoder) or not len(literals) or literals[-1] >= 2 * n:
-        return None
-    inputs = np.array(view.inputs)[literals % n] if isinstance(view, SelectedView) else literals % n
-    found = np.unique(np.searchsorted(encoder.blocks, inputs[inputs < encoder.n_outputs], side="right") - 1)
-    return int(found[0]) if len(found) == 1 else None
-
-
-def _in_words(model: LogisticCircuit, group: _Group, names: Sequence[str] | None) -> str:
-    text = group.of_circuit.in_words(group.cases, part_words(model, group.part, names))
-    return text + _place_in_words(model, group.part, group.cell)
+def _weights_against(model: LogisticCircuit, code: int, against: int | str | None) -> tuple[FloatArray, float]:
+    """Those of the class, or of its difference to the class that it is held against."""
+    weights, bias = class_weights(model, code)
+    if against is None:
+        return weights, bias
+    if against not in model.classes or against == model.classes[code]:
+        what = "what is predicted" if against in model.classes else "no class"
+        raise DataError(f"{against!r} is {what}; hold the example against another of {listed(model.classes)}")
+    if len(model.bias) == 1:  # the difference of a class and its only other is its logit
+        return weights, bias
+    others, of_other = class_weights(model, model.classes.index(against))
+    return weights - others, bias - of_other
 
 
 def _largest(values: FloatArray, top: int) -> list[int]:
     """Where the `top` values of largest magnitude are, none of exactly 0."""
     return [i for i in np.argsort(-np.abs(values), kind="stable")[:top].tolist() if values[i] != 0]
-
-
-def _sums(weights: FloatArray, groups: Sequence[_Group]) -> FloatArray:
-    return np.array([weights[group.features].sum() for group in groups])

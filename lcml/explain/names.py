@@ -21,12 +21,15 @@ def variable_names(encoder: Encoder, view: View, feature_names: Sequence[str]) -
     if isinstance(view, SelectedView):
         names = (*encoder.variable_names(feature_names), "")
         return tuple(names[i] for i in view.inputs)
-    n_channels = view.image_shape[0]
-    if encoder.channels:
-        channels = image_channels(encoder.channels, n_channels)
-    else:
-        channels = ["input"] if n_channels == 1 else [f"input {channel}" for channel in range(n_channels)]
+    channels = channel_names(encoder, view.image_shape[0])
     return pixel_names([channels[channel] for channel in view.chosen_channels], *view.window)
+
+
+def channel_names(encoder: Encoder, n_channels: int) -> list[str]:
+    """What the channels of an encoded image are called, as `variable_names` does."""
+    if encoder.channels:
+        return image_channels(encoder.channels, n_channels)
+    return ["input"] if n_channels == 1 else [f"input {channel}" for channel in range(n_channels)]
 
 
 def part_words(model: LogisticCircuit, part: int, feature_names: Sequence[str] | None = None) -> Words:

@@ -217,11 +217,13 @@ def best_questions(
 
 def descend(level: Level, column: ColumnBins, bins: NDArray[np.uint8], node: NDArray[np.int32]) -> NDArray[np.int32]:
     """(n,) the contexts of the next level."""
-    cut = level.cut[node]
-    yes = bins == cut if column.is_category else bins > cut
+    of_bin, cut = np.arange(column.n_bins), level.cut[:, None]
+    yes = of_bin == cut if column.is_category else of_bin > cut
     if not column.is_category:
-        yes = np.where(bins == column.n_bins - 1, level.gap_above[node], yes)
-    return (2 * node + (yes & level.asks[node])).astype(np.int32)
+        yes[:, column.gap] = level.gap_above
+    below = (2 * np.arange(len(cut))[:, None] + (yes & level.asks[:, None])).astype(np.int32)
+    found: NDArray[np.int32] = below.ravel()[node * column.n_bins + bins]
+    return found
 
 
 def leaves(tree: GrownTree, columns: Sequence[ColumnBins], bins: NDArray[np.uint8]) -> NDArray[np.int32]:

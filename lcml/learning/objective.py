@@ -1,8 +1,9 @@
 """The convex objective that the weights minimise, of some examples under the circuits grown so far.
 
-    loss(theta) = 1/W sum_i w_i l(y_i, g(x_i)) + l2/2 sum_k |theta_k|^2,   g_k(x) = bias_k + theta_k . features(x)
+    loss(theta) = 1/W sum_i w_i l(y_i, g(x_i)) + l2/2 sum_k |theta_k - a_k|^2,   g_k(x) = bias_k + theta_k . features(x)
 
-with W = sum of the example weights w_i and l the loss of `lcml.model.head`; the bias is not penalised. Every statistic
+with W = sum of the example weights w_i, l the loss of `lcml.model.head`, and the anchor a, 0 unless weights are to stay
+near to what they were; the bias is not penalised. Every statistic
 is a sum over examples: chunks can be added in any order, on any device, and an example of weight 2 is one that is there
 twice.
 """
@@ -42,6 +43,7 @@ class Objective:
         parametrisation: Parametrisation | None = None,
     ) -> None:
         self.features, self.labels, self.n_classes, self.link, self.l2 = features, labels, n_classes, link, l2
+        self.anchor: FloatArray | float = 0.0
         self.head = HEADS[link]
         self.n_sets = self.head.n_sets(n_classes)
         self.parametrisation = Parametrisation(features.parts) if parametrisation is None else parametrisation
@@ -57,10 +59,10 @@ class Objective:
             raise DataError("the example weights sum to 0; give at least one example a positive weight")
         self.counts, self.example_weights = weights, weights / weights.sum()
 
-    def with_l2(self, l2: float) -> "Objective":
-        """The same examples with another penalty."""
+    def with_l2(self, l2: float, anchor: FloatArray | float = 0.0) -> "Objective":
+        """The same examples with another penalty. anchor (n_sets, n_weights): from where weights are penalised."""
         other = copy.copy(self)
-        other.l2 = l2
+        other.l2, other.anchor = l2, anchor
         return other
 
     def zeros(self) -> Parameters:
@@ -99,8 +101,8 @@ class Objective:
 
         share = 1.0 if chunks is None else self.features.share(chunks)
         loss, by_row, by_bias = (self._host(total) / share for total in self.features.sum(statistics, chunks))
-        gradient = self._by_weight(by_row, by_bias) + self.l2 * parameters.weights
-        penalty = 0.5 * self.l2 * np.sum(parameters.weights**2, axis=1)
+        gradient = self._by_weight(by_row, by_bias) + self.l2 * (parameters.weights - self.anchor)
+        penalty = 0.5 * self.l2 * np.sum((parameters.weights - self.anchor) ** 2, axis=1)
         return loss + penalty.reshape(len(loss), -1).sum(axis=1), Parameters(gradient, by_bias)
 
     def curvature_bound(self, parameters: Parameters) -> Parameters:

@@ -5,10 +5,12 @@ of. So one weight per or gate, and every literal's weight, can be pushed to the 
 into the bias. What stays is one feature per element but one of every gate: n_elements - n_or_gates of them.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from lcml.arrays import FloatArray
 from lcml.circuits.basis import BasisMap, dependent_elements
 from lcml.circuits.parts import Part
 from lcml.model.model import LogisticCircuit
@@ -21,7 +23,7 @@ def compact(model: LogisticCircuit) -> LogisticCircuit:
     Where features are square roots they are not sums of each other: there only features without a weight other than 0
     go. Over one variable, where there is no element, the literal X_0 keeps its weight.
     """
-    parts, weights, bias = [], [], model.bias
+    weights, bias = [], model.bias
     for part, flow_weights in zip(model.parts, model.flow_weights, strict=True):
         circuit = part.circuit
         if not part.view.root:
@@ -35,7 +37,18 @@ def compact(model: LogisticCircuit) -> LogisticCircuit:
             bias = bias + gain.sum(axis=1)
             flow_weights = np.zeros_like(flow_weights)
             flow_weights[..., of_basis] = basis
-        weighted = np.any(flow_weights != 0, axis=(0, 1))
-        parts.append(Part(part.view, circuit, weighted))
-        weights.append(flow_weights[..., weighted].reshape(len(bias), -1))
+        weights.append(flow_weights)
+    return _weighted(model, weights, bias)
+
+
+def without_zeros(model: LogisticCircuit) -> LogisticCircuit:
+    """The same function without weights for features that no set weights."""
+    return _weighted(model, model.flow_weights, model.bias)
+
+
+def _weighted(model: LogisticCircuit, flow_weights: Sequence[FloatArray], bias: FloatArray) -> LogisticCircuit:
+    """The model with weights (n_sets, n_cells, n_flows) per part, for flows that some set weights alone."""
+    used = [np.any(of_part != 0, axis=(0, 1)) for of_part in flow_weights]
+    parts = [Part(part.view, part.circuit, own) for part, own in zip(model.parts, used, strict=True)]
+    weights = [of_part[..., own].reshape(len(bias), -1) for of_part, own in zip(flow_weights, used, strict=True)]
     return replace(model, parts=tuple(parts), weights=np.concatenate(weights, 1), bias=bias)

@@ -20,7 +20,17 @@ from lcml.learning.fields import AnyField, about, check_fields, setting
 from lcml.learning.settings import COMPUTATION, LIMITS, SELECTION, STRUCTURE, WEIGHTS, LearnSettings
 from lcml.runs.specs import Shape, ViewSpec, parse_augment, parse_shape, parse_view
 
-PLACES = ("data_dir", "output", "checkpoint_dir", "export", "no_tracking", "tracking_uri", "experiment", "run_name")
+PLACES = (
+    "data_dir",
+    "output",
+    "checkpoint_dir",
+    "export",
+    "report",
+    "no_tracking",
+    "tracking_uri",
+    "experiment",
+    "run_name",
+)
 """Options that say where data and results are, on this machine or another, and nothing about the model."""
 
 DATA, RESULTS, TRACKING = "Data", "Results", "Tracking"
@@ -117,6 +127,9 @@ class TrainConfig:
         None, "For checkpoints; else checkpoints/ beside the model.", RESULTS, metavar="DIR", is_path=True
     )
     export: bool = setting(False, "At the end write the model as ONNX beside it too, and log that to the run.", RESULTS)
+    report: bool = setting(
+        False, "At the end write a page about the model beside it too (.html), and log that to the run.", RESULTS
+    )
     no_tracking: bool = setting(False, "Do not record the run in MLflow.", TRACKING, flags=("--no-tracking",))
     tracking_uri: str | None = setting(
         None,

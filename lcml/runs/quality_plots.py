@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lcml.arrays import FloatArray
+from lcml.model.intervals import calibration
 from lcml.runs.figures import MOST_CLASSES
 from lcml.runs.plots import new_figure, plain, png
 
 _SIDE = 5.0  # inches
-_BINS = 10
 _COLOURS = 10  # curves before colours come again, dashed, and the legend stands beside them
 _LEGEND = 2.5  # inches
 _ROOM = (-0.05, 1.15)  # for what stands right of a point at 1
@@ -63,22 +63,15 @@ def precision_recall_figure(probabilities: FloatArray, labels: Codes, classes: S
 def calibration_figure(probabilities: FloatArray, labels: Codes, classes: Sequence[object], rows: str) -> Any:
     """How often what is said with a probability is right, in bins of that probability: of the second of two classes, of
     more the one predicted. The title has the expected calibration error, the mean distance from the diagonal."""
+    means, shares, sizes, error = calibration(probabilities, labels)
+    words = "probability of the class predicted", "share that is right"
     if len(classes) == 2:
-        said, right = probabilities[:, 1], labels == 1
         words = f"probability of {plain(classes[1])}", f"share of {plain(classes[1])}"
-    else:
-        said, right = probabilities.max(axis=1), labels == probabilities.argmax(axis=1)
-        words = "probability of the class predicted", "share that is right"
-    bins = np.minimum((said * _BINS).astype(int), _BINS - 1)
-    sizes = np.bincount(bins, minlength=_BINS)
-    kept = sizes > 0
-    means, shares = (np.bincount(bins, values, _BINS)[kept] / sizes[kept] for values in (said, right))
-    error = float(np.average(np.abs(means - shares), weights=sizes[kept]))
     figure = new_figure(_SIDE, _SIDE)
     axes = figure.subplots()
     axes.plot([0, 1], [0, 1], color="0.7", linestyle=":")
     axes.plot(means, shares, marker="o")
-    for x, y, n in zip(means, shares, sizes[kept], strict=True):
+    for x, y, n in zip(means, shares, sizes, strict=True):
         axes.annotate(str(n), (x, y), xytext=(5, -10), textcoords="offset points", fontsize="x-small")
     axes.set(title=f"calibration, {rows} rows: error {error:.3f}", xlabel=words[0], ylabel=words[1])
     axes.set(xlim=_ROOM, ylim=(-0.1, 1.05))

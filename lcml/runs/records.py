@@ -95,6 +95,14 @@ class RoundRecord:
         }
 
 
+_HISTORY = ("round", "n_parameters", "train_log_loss", "valid_loss", "train_accuracy", "valid_accuracy")
+
+
+def history(rounds: Sequence[RoundRecord]) -> dict[str, list[float | None]]:
+    """The figures of all rounds that a model keeps in its provenance, by name."""
+    return {name: [getattr(record, name) for record in rounds] for name in _HISTORY}
+
+
 SplitLog = Sequence[tuple[ChosenSplit, ...]]
 """The splits of every round after the first fit."""
 

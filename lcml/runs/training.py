@@ -5,6 +5,7 @@ import platform
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from importlib.metadata import version
+from pathlib import Path
 from time import monotonic
 from typing import Any
 
@@ -12,7 +13,7 @@ import lcml
 from lcml.arrays import FloatArray
 from lcml.backend import evaluation_precision
 from lcml.explain.names import variable_names
-from lcml.files import remove_unfinished
+from lcml.files import atomic_writer, remove_unfinished
 from lcml.formats import save_model
 from lcml.inputs.columns import ColumnsEncoder
 from lcml.learning.learner import Learner
@@ -25,7 +26,7 @@ from lcml.model.model import LogisticCircuit
 from lcml.runs.checkpoint import Checkpoint, save_checkpoint
 from lcml.runs.figures import class_lines, class_metrics, final_metrics
 from lcml.runs.preparation import Prepared
-from lcml.runs.records import MODEL_ARTIFACT, RoundRecord, dataset_record, run_params, run_tags, split_lines
+from lcml.runs.records import MODEL_ARTIFACT, RoundRecord, dataset_record, history, run_params, run_tags, split_lines
 from lcml.runs.reference import reference
 from lcml.runs.specs import Shape
 from lcml.tracking import Status, Tracker
@@ -36,7 +37,8 @@ OnRound = Callable[[RoundRecord], None]
 @dataclass(frozen=True, eq=False)
 class Outcome:
     """A training's end. rounds: of splits; test: None without test examples; seconds: wall clock, those before a resume
-    included; stopped: whether it was told to stop; profile: seconds of this process by phase."""
+    included; stopped: whether it was told to stop; profile: seconds of this process by phase; report: the page about
+    the model, where one was asked for."""
 
     model: LogisticCircuit
     rounds: int
@@ -46,6 +48,7 @@ class Outcome:
     seconds: float
     stopped: bool
     profile: Mapping[str, float]
+    report: Path | None = None
 
 
 def make_learner(prepared: Prepared, should_stop: Callable[[], bool] = never) -> Learner | TableLearner:
@@ -166,7 +169,7 @@ class _Run:
         self.profile["save and test"] = monotonic() - self._learned
         if self.tracker.uri is not None:
             self._record_model(outcome, logits)
-        return outcome
+        return replace(outcome, report=self._write_report(model)) if config.report else outcome
 
     def _best_model(self, stopped: bool) -> LogisticCircuit:
         learner, splits = self.learner, self.prepared.splits
@@ -192,8 +195,22 @@ class _Run:
             bias=fitted.bias,
             link=learner.link,
             threshold=learner.threshold,
-            provenance=provenance(self.prepared, learned),
+            provenance=provenance(self.prepared, learned) | {"history": history(self.rounds)},
         )
+
+    def _write_report(self, model: LogisticCircuit) -> Path:
+        """The page about the model on the test rows, or those of validation, beside it and among the run's files."""
+        from lcml.report.measured import Measured
+        from lcml.report.report import report_page
+
+        splits, path = self.prepared.splits, self.prepared.config.model_path.with_suffix(".html")
+        rows, examples = ("test", splits.test) if len(splits.test) else ("valid", splits.valid)
+        found = Measured(model, examples.features, examples.labels, rows, splits.name, self.prepared.backend)
+        content = report_page(found).encode()
+        with atomic_writer(path) as file:
+            file.write(content)
+        self.tracker.artifact("report.html", content)
+        return path
 
     def _seconds(self) -> float:
         state = self.prepared.checkpoint.state

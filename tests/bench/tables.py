@@ -1,7 +1,7 @@
 """lcml and its peers on real tables: five folds, the same for all, everything by default.
 
     OMP_WAIT_POLICY=PASSIVE LCML_DATA_DIR=... python -m tests.bench.tables [--sets credit,vehicle] [--models lcml,ebm]
-        [--cache tables.json] [--write docs/benchmarks.md]
+        [--cache tables.json] [--seconds] [--write docs/benchmarks.md]
 
 `tables/` of the data directory holds Parquet files whose column `target` is to be predicted. What a release of a model
 did on a set stands in the cache and is not done again; the tables show all that stands there. `tests.bench.contenders`
@@ -106,14 +106,14 @@ def mean_ranks(values: NDArray[np.float64], higher_is_better: bool) -> NDArray[n
     return ranks
 
 
-def markdown(cache: Cache) -> str:
+def markdown(cache: Cache, seconds: bool = False) -> str:
     """A table per measure: a row per set, a column per model, the best of a row in bold; mean ranks below."""
     models = [name for name in CONTENDERS if any(name in of_set for of_set in cache.values())]
     sets = sorted(cache)
     complete = [cache[name] for name in sets if all(model in cache[name] for model in models)]
     titles = [CONTENDERS[model].title for model in models]
     blocks = []
-    for measure in (*MEASURES, "seconds"):
+    for measure in (*MEASURES, *(["seconds"] if seconds else [])):
         rows = [[name, *_cells(cache[name], models, measure)] for name in sets]
         if complete:
             values = np.array([[_value(of_set[model], measure) for model in models] for of_set in complete])
@@ -191,6 +191,7 @@ def main() -> None:
     parser.add_argument("--sets", type=_names(SETS), default=SETS)
     parser.add_argument("--models", type=_names(CONTENDERS), default=list(CONTENDERS), help="that run")
     parser.add_argument("--cache", type=Path, default=Path("tables.json"))
+    parser.add_argument("--seconds", action="store_true", help="a table of them too, where all ran side by side")
     parser.add_argument("--write", type=Path, help="Markdown with the markers; default: standard output")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")  # of the peers, about gaps and convergence
@@ -201,10 +202,10 @@ def main() -> None:
     for name in arguments.sets:
         _run(Path(os.environ["LCML_DATA_DIR"]), name, models, arguments.cache)
         if arguments.write:
-            text = between_markers(arguments.write.read_text(), markdown(_cached(arguments.cache)))
+            text = between_markers(arguments.write.read_text(), markdown(_cached(arguments.cache), arguments.seconds))
             write_atomically(arguments.write, text)
     if not arguments.write:
-        print(markdown(_cached(arguments.cache)))
+        print(markdown(_cached(arguments.cache), arguments.seconds))
 
 
 def _names(known: Iterable[str]) -> Callable[[str], list[str]]:

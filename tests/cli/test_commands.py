@@ -237,6 +237,37 @@ def test_explain_tells_the_largest_contributions(model: LogisticCircuit, model_p
     assert f" = ({part['flow']:.3f} - {part['average']:.3f}) x {part['weight']:+.4f}  {part['condition']}\n" in text
 
 
+def test_an_explanation_is_drawn(model_path: Path, tmp_path: Path) -> None:
+    """As SVG, and as a page; the logit of the class less that of the other is what predict's logits say."""
+    command = ("explain", model_path, "iris", "--row", 5, "--against", "virginica")
+    text = output(*command, "-o", tmp_path / "why.svg")
+    found = json.loads(output(*command, "-o", tmp_path / "why.html", "--json"))
+    assert text.endswith(f"Drawn in {tmp_path / 'why.svg'}\n")
+    assert f"logit less that of virginica {found['logit']:+.4f} = baseline" in text
+    assert (found["against"], "place" in found["contributions"][0]) == ("virginica", False)
+    drawn = (tmp_path / "why.svg").read_text()
+    assert f">logit of {found['label']} less virginica</text>" in drawn
+    assert f">{found['logit']:+.3f}</text>" in drawn
+    assert found["contributions"][0]["condition"] in (tmp_path / "why.html").read_text()
+    assert "expected a name that ends in .png, .svg, .html" in refused(*command, "-o", tmp_path / "why.pdf")
+    assert "'rose' is no class; hold the example against another of setosa" in refused(*command[:-1], "rose")
+
+
+def test_a_report_is_written(model_path: Path, tmp_path: Path) -> None:
+    """On the test rows of the training's division, of which 60 * 0.4 are right as evaluate says; beside the model."""
+    right = json.loads(output("evaluate", model_path, "iris", "--json"))["test_accuracy"]
+    found = json.loads(output("report", model_path, "iris", "--json"))
+    page = (tmp_path / "iris.html").read_text("utf-8")
+    assert (found["rows"], found["n_rows"], found["report_path"]) == ("test", 60, str(tmp_path / "iris.html"))
+    assert f"<b>{right:.4f}</b><span>accuracy" in page
+    assert f"{found['n_bytes'] / 1e6:.2f} MB" in output("report", model_path, "iris", "-o", tmp_path / "page.html")
+    result = run("report", model_path, "iris", "--rows", "all", "-o", tmp_path / "all.html")
+    assert "trained the model or chose it" in result.stderr
+    assert '<p class="warning">' in (tmp_path / "all.html").read_text("utf-8")
+    assert "64 features, but the model was trained on 4" in refused("report", model_path, "digits")
+    assert not (tmp_path / "digits.html").exists()
+
+
 def test_a_single_example_is_explained_against_the_bias(model_path: Path, tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", X=load_iris().data[:1])
     found = json.loads(output("explain", model_path, tmp_path / "x.npz", "--json"))

@@ -15,6 +15,7 @@ from lcml.circuits.vtree import balanced, grid
 from lcml.errors import DataError
 from lcml.explain import contributions as explain
 from lcml.explain.conditions import conditions
+from lcml.explain.records import Contribution
 from lcml.inputs.encoders import ScaleEncoder
 from lcml.inputs.encoding import one_by_one
 from lcml.model.model import LogisticCircuit
@@ -76,8 +77,8 @@ def test_an_explanation_by_hand() -> None:
     assert found.logit == pytest.approx(1.25)
     assert found.bias == -0.25
     assert found.contributions == (
-        explain.Contribution("a and not b", 1.0, 3.0, 3.0),
-        explain.Contribution("a", 1.0, -1.0, -1.0),
+        Contribution("a and not b", 1.0, 3.0, 3.0),
+        Contribution("a", 1.0, -1.0, -1.0),
     )
     assert found.rest == pytest.approx(-0.5)
     assert found.probabilities == pytest.approx((1 / (1 + np.exp(-1.25)), 1 / (1 + np.exp(1.25))))

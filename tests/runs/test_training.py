@@ -124,6 +124,22 @@ def test_a_training_ends_with_a_model_that_is_what_it_says() -> None:
     assert model.provenance["training"]["stopped"] is False
 
 
+def test_a_report_is_written_beside_the_model_and_logged() -> None:
+    tracker = Recorder()
+    config = replace(CONFIG, data="iris", report=True, learn=replace(LEARN, rounds=1))
+    outcome, _ = trained(config, tracker)
+    assert outcome.report == Path("iris.html")
+    page = outcome.report.read_text("utf-8")
+    assert tracker.files["report.html"].decode() == page
+    assert outcome.test is not None
+    assert f"<b>{outcome.test.accuracy:.4f}</b><span>accuracy" in page
+    history = load_model("iris.lcml").provenance["history"]
+    rounds = [values for _, values in tracker.points if "circuit/n_elements" in values]
+    assert history["round"] == list(range(len(rounds)))
+    assert history["valid_accuracy"] == [values["valid/accuracy"] for values in rounds]
+    assert f"accuracy over {len(rounds)} rounds" in page
+
+
 def test_the_same_seed_gives_the_same_model_and_another_seed_another() -> None:
     first, second = trained()[0].model, trained()[0].model
     other = trained(replace(CONFIG, learn=replace(LEARN, seed=1)))[0].model

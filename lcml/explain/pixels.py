@@ -1,0 +1,102 @@
+"""Where in an image conditions hold, and where evidence lies: windows and variables as pixels of the image."""
+
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lcml.arrays import FloatArray
+from lcml.circuits.views import WindowView
+from lcml.explain.conditions import MAX_CASES, Case
+from lcml.explain.groups import Group
+from lcml.explain.names import channel_names
+from lcml.explain.records import Pixel, Place
+from lcml.inputs.channels import ChannelEncoder
+from lcml.model.model import LogisticCircuit
+
+_COLOURS = 3
+"""Images of so many channels are red, green and blue."""
+
+
+def image_shape(model: LogisticCircuit) -> tuple[int, int, int] | None:
+    """(channels, height, width) of a raw example, where the model or its provenance says that it is an image."""
+    encoder = model.encoder
+    if isinstance(encoder, ChannelEncoder):
+        channels, height, width = encoder.image_shape
+        return channels, height, width
+    for part in model.parts:
+        if isinstance(part.view, WindowView):
+            return part.view.image_shape
+    data = model.provenance.get("data")
+    shape = data.get("image_shape") if isinstance(data, dict) else None
+    sizes = [1, *shape][-3:] if isinstance(shape, list) and len(shape) in (2, 3) else []
+    fits = all(isinstance(size, int) and size > 0 for size in sizes) and np.prod(sizes) == encoder.n_outputs
+    return (sizes[0], sizes[1], sizes[2]) if sizes and fits else None
+
+
+def pictures(model: LogisticCircuit, x: Any) -> NDArray[np.uint8]:
+    """(n, height, width) grey levels, or (n, height, width, 3) colours, of raw images (n, d); ValueError for others."""
+    shape = image_shape(model)
+    if shape is None:
+        raise ValueError("the model is of no images")
+    plain = model.encoder.base if isinstance(model.encoder, ChannelEncoder) else model.encoder
+    levels = plain.encode(x).reshape(-1, *shape)
+    levels = np.moveaxis(levels, 1, -1) if shape[0] == _COLOURS else levels.mean(axis=1)
+    return np.asarray(np.rint(255 * levels), np.uint8)
+
+
+def place_of(model: LogisticCircuit, group: Group, q: FloatArray) -> Place | None:
+    """Where a condition is in an image, of which q (n_inputs,) is encoded; of many cases the first are looked at."""
+    shape = image_shape(model)
+    if shape is None:
+        return None
+    _, height, width = shape
+    view, n = model.parts[group.part].view, model.parts[group.part].circuit.n_variables
+    cases = list(islice(group.of_circuit.spelt(group.cases), MAX_CASES))
+    first, stop = view.cell_start[group.cell : group.cell + 2].tolist()
+    read = np.append(q, 0.0)[view.index[first:stop]]
+    literals = np.concatenate([read, 1 - read], axis=1)
+    flows = np.stack([literals[:, sorted(case)].prod(axis=1) for case in cases], axis=1)
+    total = flows.sum(axis=1)
+    position = int(total.argmax()) if total.max() > 0 else (stop - first) // 2
+    case = cases[int(flows[position].argmax())]
+    inputs = view.index[first + position]
+    pixels = _pixels(case, inputs, n, (height, width), channel_names(model.encoder, view.n_inputs // (height * width)))
+    if isinstance(view, WindowView):
+        row, column = view.position_origin[first + position].tolist()
+        return Place(group.part, group.cell, row, column, *view.window, True, pixels)
+    return Place(group.part, group.cell, 0, 0, height, width, False, pixels)
+
+
+def evidence(model: LogisticCircuit, groups: Sequence[Group], added: FloatArray) -> FloatArray:
+    """(k, height, width) of what all groups add, (k, n_groups): each group's share lies evenly on the pixels that its
+    condition mentions in the windows of its cell, on all pixels where it mentions none. All that is added is there."""
+    shape = image_shape(model)
+    assert shape is not None
+    n_pixels = shape[1] * shape[2]
+    found = np.zeros((len(added), n_pixels))
+    for number, group in enumerate(groups):
+        view = model.parts[group.part].view
+        variables = sorted({literal % view.n_variables for literal in group.of_circuit.mentioned(group.cases)})
+        first, stop = view.cell_start[group.cell : group.cell + 2].tolist()
+        inputs = view.index[first:stop, variables]
+        counts = np.bincount(inputs[inputs < view.n_inputs] % n_pixels, minlength=n_pixels)
+        where = np.flatnonzero(counts) if counts.any() else np.arange(n_pixels)
+        share = counts[where] / counts.sum() if counts.any() else 1 / n_pixels
+        found[:, where] += added[:, number, None] * share
+    return found.reshape(-1, *shape[1:])
+
+
+def _pixels(
+    case: Case, inputs: NDArray[Any], n: int, size: tuple[int, int], channels: Sequence[str]
+) -> tuple[Pixel, ...]:
+    """The pixels of a case's literals, those in the padding left out."""
+    height, width = size
+    found = []
+    for literal in sorted(case, key=lambda literal: literal % n):
+        channel, pixel = divmod(int(inputs[literal % n]), height * width)
+        if channel < len(channels):
+            found.append(Pixel(channels[channel], *divmod(pixel, width), literal < n))
+    return tuple(found)

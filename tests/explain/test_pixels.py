@@ -1,0 +1,46 @@
+import numpy as np
+import pytest
+
+from lcml.explain.contributions import contributions, explain
+from lcml.explain.groups import feature_groups, summed
+from lcml.explain.pixels import evidence, image_shape, pictures, place_of
+from lcml.explain.records import Pixel, Place
+from tests.explain.test_contributions import parts_model
+
+IMAGE = np.array([[0.5, 0.25, 1.0, 0.0], [0.0, 1.0, 1.0, 0.5], [0.25, 0.25, 0.75, 1.0]])
+
+
+def test_a_window_is_found_where_its_condition_holds_most() -> None:
+    """Both of two pixels bright: in the left cell of row 1 at columns (0, 1) and (1, 2), of which 0 and 1 hold."""
+    model = parts_model()
+    groups = feature_groups(model)
+    q = IMAGE.ravel()
+    assert image_shape(model) == (1, 3, 4)
+    assert pictures(model, q[None])[0, 1].tolist() == [0, 255, 255, 128]
+    both = next(g for g in groups if g.part == 0 and g.cell == 2 and g.features[0] % 4 == 0)
+    pixels = Pixel("input", 1, 1, True), Pixel("input", 1, 2, True)
+    assert place_of(model, both, q) == Place(0, 2, 1, 1, 1, 2, True, pixels)
+    whole = place_of(model, next(g for g in groups if g.part == 1), q)
+    assert whole is not None
+    assert (whole.row, whole.column, whole.height, whole.width, whole.is_window) == (0, 0, 3, 4, False)
+    assert whole.pixels == (Pixel("input", 0, 0, True),)
+
+
+def test_evidence_lies_where_conditions_read_and_is_all_there() -> None:
+    model = parts_model()
+    groups = feature_groups(model)
+    added = contributions(model, IMAGE.reshape(1, 12))[0]
+    maps = evidence(model, groups, np.stack([summed(of_set, groups) for of_set in added]))
+    assert maps.shape == (3, 3, 4)
+    assert maps.sum(axis=(1, 2)) == pytest.approx(added.sum(axis=1))
+    alone = np.zeros((1, len(groups)))
+    alone[0, next(i for i, g in enumerate(groups) if g.part == 0 and g.cell == 2)] = 4.0
+    assert evidence(model, groups, alone)[0].tolist() == [[0] * 4, [1, 2, 1, 0], [0] * 4]
+
+
+def test_an_explanation_tells_places_of_images_as_plain_values() -> None:
+    found = explain(parts_model(), IMAGE.ravel(), top=3).as_dict()
+    places = [part["place"] for part in found["contributions"]]
+    pixels = [pixel for place in places for pixel in place["pixels"]]
+    assert {pixel["channel"] for pixel in pixels} == {"input"}
+    assert max(pixel["column"] for pixel in pixels) <= 3

@@ -1,0 +1,90 @@
+"""Pruning against losses worked out otherwise: what is dropped costs least, what stays is fitted to the optimum."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from lcml.backend import get_backend
+from lcml.circuits.circuit import initial_circuit
+from lcml.circuits.parts import Part
+from lcml.circuits.views import IdentityView, WindowView, window_vtree
+from lcml.circuits.vtree import balanced
+from lcml.inputs.encoders import ScaleEncoder
+from lcml.learning.pruning import Labelled, Penalty, conditions_of, prune, refitted, with_conditions
+from lcml.model.metrics import quality
+from lcml.model.model import LogisticCircuit
+
+NUMPY = get_backend("numpy")
+
+
+@pytest.fixture(scope="module")
+def data() -> tuple[Labelled, Labelled]:
+    """Six truth values; the label is told by the first, and a little by the second."""
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 2, (600, 6)).astype(np.float64)
+    labels = (3 * x[:, 0] + x[:, 1] - 2 + rng.logistic(size=600) > 0).astype(np.int64)
+    return Labelled(x[:400], labels[:400]), Labelled(x[400:], labels[400:])
+
+
+def literal_model() -> LogisticCircuit:
+    """Weights for the literals X_0 to X_5 alone: logistic regression."""
+    circuit = initial_circuit(balanced(6))
+    weighted = np.arange(circuit.n_literals + circuit.n_elements) < 6
+    part = Part(IdentityView(6), circuit, weighted)
+    return LogisticCircuit(
+        ScaleEncoder(np.zeros(6), np.ones(6)), (part,), ("no", "yes"), np.full((1, 6), 0.1), np.zeros(1)
+    )
+
+
+def loss(theta: np.ndarray, data: Labelled, l2: float, anchor: np.ndarray, used: list[int]) -> float:
+    logits = data.features[:, used] @ theta[:-1] + theta[-1]
+    return float(np.mean(np.logaddexp(0, logits) - data.labels * logits) + l2 / 2 * np.sum((theta[:-1] - anchor) ** 2))
+
+
+@pytest.mark.parametrize("near", [False, True])
+def test_what_stays_is_the_best_pair_and_at_the_optimum(data: tuple[Labelled, Labelled], near: bool) -> None:
+    train, valid = data
+    steps = list(prune(literal_model(), train, valid, Penalty(0.01, near), NUMPY, most_conditions=2))
+    assert [step.n_conditions for step in steps] == [6, 4, 3, 2]
+    last = steps[-1]
+    assert last.model.parts[0].flows.tolist() == [0, 1]
+    anchor = steps[-2].model.weights[0][np.isin(steps[-2].model.parts[0].flows, [0, 1])] if near else np.zeros(2)
+    found = minimize(loss, np.zeros(3), args=(train, 0.01, anchor, [0, 1]), tol=1e-10)
+    assert np.append(last.model.weights, last.model.bias) == pytest.approx(found.x, abs=1e-3)
+    measured = quality(last.model.logits(valid.features), valid.labels, 2, "sigmoid")
+    assert last.valid.log_loss == pytest.approx(measured.log_loss, abs=1e-6)
+
+
+def test_a_limit_on_parameters_counts_cells_and_classes() -> None:
+    window = WindowView((1, 4, 4), (2, 2), grid=(2, 2))
+    parts = (
+        Part.full(window, initial_circuit(window_vtree(window))),
+        Part.full(IdentityView(16), initial_circuit(balanced(16))),
+    )
+    rng = np.random.default_rng(1)
+    n_features = sum(part.n_features for part in parts)
+    model = LogisticCircuit(
+        ScaleEncoder(np.zeros(16), np.ones(16)), parts, ("a", "b", "c"),
+        rng.normal(size=(3, n_features)), np.zeros(3), "softmax",
+    )  # fmt: skip
+    x = rng.random((60, 16))
+    examples = Labelled(x, rng.integers(0, 3, 60))
+    steps = list(prune(model, examples, examples, Penalty(0.1), NUMPY, most_parameters=40))
+    assert steps[0].model.n_parameters == model.n_parameters
+    assert 40 - 12 < steps[-1].model.n_parameters <= 40
+    assert steps[-1].n_conditions == len(conditions_of(steps[-1].model))
+    few = with_conditions(model, np.arange(len(conditions_of(model))) < 2)
+    assert [part.view for part in few.parts] == [window]
+    np.testing.assert_array_equal(few.flow_weights[0][..., :2], model.flow_weights[0][..., :2])
+
+
+def test_fitting_the_rest_again_undoes_what_was_lost(data: tuple[Labelled, Labelled]) -> None:
+    train, _ = data
+    model = refitted(literal_model(), train, Penalty(1e-4), NUMPY)
+    half = with_conditions(model, np.arange(6) < 1)
+    again = refitted(half, train, Penalty(1e-4), NUMPY)
+    losses = [quality(m.logits(train.features), train.labels, 2, "sigmoid").log_loss for m in (model, again, half)]
+    assert losses == sorted(losses)
+    assert replace(half, weights=again.weights, bias=again.bias).n_parameters == 2
