@@ -157,6 +157,26 @@ def test_tables_that_teach_nothing(tmp_path: Path) -> None:
     assert "column 'contract' is not numeric (text: " in scaled
 
 
+def test_line_breaks_an_empty_column_and_one_row_of_a_class(tmp_path: Path) -> None:
+    """In one text file, from training to prediction; an empty column is left out, a category may have several lines."""
+    notes, kinds = np.resize(['one\nline, "quoted"', "two\r\nlines"], 40), np.resize(["no", "yes"], 40)
+    frame = pd.DataFrame({"a": np.arange(40.0), "note": notes, "empty": None, "label": kinds})
+    frame.loc[40] = [99.0, notes[0], None, "once"]
+    data, path = tmp_path / "a.csv", tmp_path / "m.lcml"
+    frame.to_csv(data, index=False)
+    single = refused("train", data, "-o", path, *QUICK)
+    assert "class 'once' has 1 example(s), but 3 are needed" in single
+    frame = pd.concat([frame, frame.tail(1), frame.tail(1)])
+    frame.to_csv(data, index=False)
+    done = run("train", data, "-o", path, *QUICK)
+    assert done.exit_code == 0, done.output
+    assert "column 'empty' is empty; it is left out" in done.output
+    model = load_model(path)
+    assert model.encoder.columns[1].categories == (notes[0], notes[1])
+    assert output("predict", path, data, "--no-proba").split()[1:] == frame.label.tolist()
+    assert "one\\nline" in output("inspect", path)
+
+
 def test_one_row_of_a_class_and_mixed_types(fitted: LogisticCircuitClassifier) -> None:
     labels = FRAME.label.copy()
     labels.iloc[0] = "returns"
