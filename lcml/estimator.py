@@ -3,7 +3,6 @@
 import dataclasses
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Self, TypeAlias
@@ -34,7 +33,7 @@ from lcml.runs.fitting import Given, Warm, begin
 from lcml.runs.parameters import Parameters, described, takes
 from lcml.runs.plain import plain, rebuilt
 from lcml.runs.records import RoundRecord
-from lcml.runs.reference import reference
+from lcml.runs.reference import with_reference
 from lcml.runs.weighting import example_weights
 from lcml.tracking.autologging import follow
 
@@ -262,8 +261,7 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
             },
         )
         if isinstance(begun.encoder, ColumnsEncoder):
-            told = {"reference": reference(self.model_, raw, get_backend(self.backend))}
-            self.model_ = replace(self.model_, provenance={**self.model_.provenance, **told})
+            self.model_ = with_reference(self.model_, raw, get_backend(self.backend))
 
 
 LogisticCircuitClassifier.__doc__ = f"{LogisticCircuitClassifier.__doc__}\n{described(Parameters)}"

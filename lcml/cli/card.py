@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from lcml.cli.common import DataDirOption, ModelArgument, TargetOption, option
+from lcml.cli.common import DataDirOption, ModelArgument, TargetOption, open_backend, option
 
 
 def card(
@@ -25,7 +25,8 @@ def card(
     from lcml.cli.inputs import rows_to_measure, training_data
     from lcml.files import atomic_writer, check_place
     from lcml.formats import load_model
-    from lcml.runs.card import Measurement, model_card
+    from lcml.report.measured import Measured
+    from lcml.runs.card import model_card
 
     place = None if output is None else check_place(output)
     loaded = load_model(model)
@@ -33,7 +34,8 @@ def card(
     if data is not None:
         found = rows_to_measure(loaded, data, None, target=target, data_dir=data_dir)
         source = Path(data).stem if found.new else str(training_data(loaded).get("name", Path(data).stem))
-        measured = Measurement(found.examples.features, found.examples.labels, source, found.which, found.warning)
+        examples, device = found.examples, open_backend("auto")
+        measured = Measured(loaded, examples.features, examples.labels, found.which, source, device, found.warning)
     text = model_card(loaded, Path(model).stem if name is None else name, measured)
     if place is None:
         typer.echo(text, nl=False)

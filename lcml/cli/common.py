@@ -83,11 +83,15 @@ _FILE_WIDTH = 240
 """Columns of a table that is written to a file or pipe."""
 
 
+def note(sentence: str | None) -> None:
+    """A line on stderr, beside what a command prints; nothing for None."""
+    if sentence:
+        typer.echo(f"lcml: {sentence}", err=True)
+
+
 def open_backend(name: BackendName) -> Backend:
     """The backend, after a line on stderr where a faster one is missing."""
-    notice = why_slow(name)
-    if notice:
-        typer.echo(f"lcml: {notice}", err=True)
+    note(why_slow(name))
     return get_backend(name)
 
 

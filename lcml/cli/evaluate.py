@@ -14,6 +14,7 @@ from lcml.cli.common import (
     ModelArgument,
     RowsOption,
     TargetOption,
+    note,
     open_backend,
     print_json,
     print_table,
@@ -48,8 +49,7 @@ def evaluate(
     found = rows_to_measure(loaded, data, rows, target=target, data_dir=data_dir)
     examples = found.examples
     part = "test" if found.which == "all" and found.new else found.which
-    if found.warning is not None:
-        typer.echo(f"lcml: {found.warning}", err=True)
+    note(found.warning)
     logits = loaded.logits(examples.features, device)
     measured = quality(logits, examples.labels, len(loaded.classes), loaded.link, threshold=loaded.threshold)
     seconds = monotonic() - started

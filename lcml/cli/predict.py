@@ -14,6 +14,7 @@ from lcml.cli.common import (
     DataDirOption,
     ModelArgument,
     TargetOption,
+    note,
     open_backend,
     option,
 )
@@ -70,7 +71,7 @@ def predict(
         else:
             file.writelines(line.encode() for line in _lines(loaded, blocks, proba))
     seconds = monotonic() - started
-    typer.echo(f"lcml: {len(rows):,} rows in {seconds:.1f} s, {len(rows) / seconds:,.0f} rows/s", err=True)
+    note(f"{len(rows):,} rows in {seconds:.1f} s, {len(rows) / seconds:,.0f} rows/s")
 
 
 def _blocks(model: "LogisticCircuit", rows: "Matrix", backend: "Backend") -> "Iterator[FloatArray]":
@@ -83,11 +84,11 @@ def _blocks(model: "LogisticCircuit", rows: "Matrix", backend: "Backend") -> "It
         yield model.logits(rows[at : at + BLOCK], backend) if every is None else every[at : at + BLOCK]
 
 
-def _columns(model: "LogisticCircuit", logits: "FloatArray", proba: bool) -> dict[str, list[Any]]:
-    """The columns of a block of predictions: the label, and the probability of every class."""
+def _columns(model: "LogisticCircuit", logits: "FloatArray", proba: bool) -> dict[str, Any]:
+    """The columns of a block of predictions: a list of labels, and an array of the probability of every class."""
     columns = {"label": [model.classes[code] for code in model.codes(logits).tolist()]}
     if proba:
-        by_class = model.head.probabilities(logits).T.tolist()
+        by_class = model.head.probabilities(logits).T
         columns |= {f"probability_{name}": own for name, own in zip(model.classes, by_class, strict=True)}
     return columns
 
@@ -103,7 +104,8 @@ def _lines(model: "LogisticCircuit", blocks: "Iterable[FloatArray]", proba: bool
         columns = _columns(model, logits, proba)
         if not number:
             writer.writerow(columns)
-        writer.writerows(zip(*columns.values(), strict=True))
+        label, *others = columns.values()
+        writer.writerows(zip(label, *(own.tolist() for own in others), strict=True))
         yield buffer.getvalue()
         buffer.seek(0)
         buffer.truncate()

@@ -13,6 +13,7 @@ from lcml.cli.common import (
     ModelArgument,
     RowsOption,
     TargetOption,
+    note,
     open_backend,
     option,
     print_json,
@@ -47,8 +48,7 @@ def report(
     device = open_backend(backend)
     loaded = load_model(model)
     found = rows_to_measure(loaded, data, rows, target=target, data_dir=data_dir)
-    if found.warning is not None:
-        typer.echo(f"lcml: {found.warning}", err=True)
+    note(found.warning)
     examples = found.examples
     measured = Measured(loaded, examples.features, examples.labels, found.which, data, device, found.warning)
     content = report_page(measured).encode()

@@ -9,7 +9,7 @@ import typer
 
 from lcml.backend.machine import peak_memory_mb
 from lcml.cli import run_export
-from lcml.cli.common import open_backend, print_table
+from lcml.cli.common import note, open_backend, print_table
 from lcml.cli.progress import TrainProgress
 from lcml.cli.resume import resume
 from lcml.cli.run_export import Exported
@@ -39,8 +39,8 @@ def prepare_run(options: Mapping[str, Any], resumed: str | None) -> Prepared:
         _require_tracking(store_uri(config.tracking_uri))
     open_backend(config.backend)
     prepared = prepare(config, checkpoint, path)
-    for note in prepared.splits.notes:
-        typer.echo(f"lcml: {note}", err=True)
+    for sentence in prepared.splits.notes:
+        note(sentence)
     return prepared
 
 

@@ -121,10 +121,11 @@ def svg(drawing: Drawing, colours: Mapping[str, str] | None = None) -> str:
     size += f' height="{_n(drawing.height)}"'
     label = escape(drawing.label)
     head = f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{label}" {size} font-size="{TEXT_SIZE:g}"'
+    shapes: Sequence[Shape] = drawing.shapes
     if colours is not None:
         head += ' font-family="sans-serif"'
-        drawing.shapes.insert(0, Rect(0, 0, drawing.width, drawing.height, "paper"))
-    return head + ">" + "".join(_element(shape, colours) for shape in drawing.shapes) + "</svg>"
+        shapes = [Rect(0, 0, drawing.width, drawing.height, "paper"), *shapes]
+    return head + ">" + "".join(_element(shape, colours) for shape in shapes) + "</svg>"
 
 
 def _element(shape: Shape, colours: Mapping[str, str] | None) -> str:

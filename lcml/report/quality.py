@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from lcml.arrays import FloatArray
-from lcml.model.intervals import Interval, auc_intervals, calibration, mean_interval, wilson
+from lcml.model.intervals import Interval, auc_intervals, calibration, log_loss, wilson
 from lcml.model.metrics import calibration_error, confusion_matrix
 from lcml.report.charts import Plot
 from lcml.report.drawing import Drawing, Image, Rect, Text, fitting
@@ -20,7 +20,6 @@ _MOST_CONFUSED = 12
 _CELL, _SIDE = 26.0, 420.0
 _THRESHOLDS = 101
 _DARK = 0.55
-_LEAST = np.finfo(np.float64).tiny
 
 
 def quality_section(found: Measured) -> tuple[str, str, str]:
@@ -30,7 +29,7 @@ def quality_section(found: Measured) -> tuple[str, str, str]:
     error = calibration_error(found.probabilities, found.labels)
     cards = {
         "accuracy": wilson(int(np.trace(counts)), found.n_examples),
-        "log-loss": mean_interval(-np.log(np.maximum(found.of_truth, _LEAST))),
+        "log-loss": log_loss(found.of_truth),
         "AUC" if len(found.classes) == 2 else "mean AUC, one class against the others": areas[0],
         "expected calibration error": Interval(error, np.nan, np.nan),
     }

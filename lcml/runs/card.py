@@ -11,38 +11,25 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import lcml
 from lcml.explain.contributions import top_conditions
-from lcml.model.intervals import Interval, auc_intervals, mean_interval, wilson
+from lcml.model.intervals import Interval, auc_intervals, log_loss, wilson
 from lcml.model.metrics import N_BINS, calibration_error, confusion_matrix
 from lcml.model.model import LogisticCircuit
+from lcml.report.measured import Measured
 from lcml.runs.config import TrainConfig
 
 MOST_CLASSES = 50
 """Classes up to which there is a line, or a list of conditions, for each."""
 
 TOP = 5
-SMALLEST = np.finfo(np.float64).tiny
 UNKNOWN = "not known: the model does not say"
 
 
-@dataclass(frozen=True, eq=False)
-class Measurement:
-    """What a card's figures are measured on. labels (n,): places among the model's classes; rows: train, valid, test or
-    all; warning: a sentence, where they may have trained the model."""
-
-    features: Any
-    labels: NDArray[np.int64]
-    data: str
-    rows: str
-    warning: str | None = None
-
-
-def model_card(model: LogisticCircuit, name: str, measured: Measurement | None = None) -> str:
-    """The card of a model called `name`, a README.md."""
-    figures = None if measured is None else _figures(model, measured)
+def model_card(model: LogisticCircuit, name: str, measured: Measured | None = None) -> str:
+    """The card of a model called `name`, a README.md; measured: that model on examples."""
+    figures = None if measured is None else _figures(measured)
     known = _facts(model, "data")
     header: dict[str, Any] = {
         "library_name": "lcml",
@@ -50,9 +37,8 @@ def model_card(model: LogisticCircuit, name: str, measured: Measurement | None =
         "pipeline_tag": _task(model),
     }
     if figures is not None and measured is not None:
-        dataset = {"name": measured.data, "type": measured.data}
-        if measured.rows in ("train", "valid", "test", "all"):
-            dataset["split"] = {"valid": "validation"}.get(measured.rows, measured.rows)
+        split = {"valid": "validation"}.get(measured.rows, measured.rows)
+        dataset = {"name": measured.data, "type": measured.data, "split": split}
         metrics = [{"type": key, "name": text, "value": value} for key, text, value in figures.header]
         task = {"type": _task(model), "name": _task(model).replace("-", " ")}
         result = {"task": task, "dataset": dataset, "metrics": metrics}
@@ -75,15 +61,14 @@ class _Figures:
     lines: list[str]
 
 
-def _figures(model: LogisticCircuit, measured: Measurement) -> _Figures:
-    logits, labels = model.logits(measured.features), measured.labels
-    n, n_classes = len(labels), len(model.classes)
-    probabilities = model.head.probabilities(logits)
-    counts = confusion_matrix(model.codes(logits), labels, n_classes)
-    accuracy = wilson(int(np.trace(counts)), n)
-    loss = mean_interval(-np.log(np.maximum(probabilities[np.arange(n), labels], SMALLEST)))
-    area, _ = auc_intervals(probabilities, labels)
-    known = {"accuracy": ("Accuracy", accuracy), "log_loss": ("Log-loss", loss), "roc_auc": ("AUC, macro", area)}
+def _figures(measured: Measured) -> _Figures:
+    probabilities, labels, n, classes = measured.probabilities, measured.labels, measured.n_examples, measured.classes
+    counts = confusion_matrix(measured.predicted, labels, len(classes))
+    known = {
+        "accuracy": ("Accuracy", wilson(int(np.trace(counts)), n)),
+        "log_loss": ("Log-loss", log_loss(measured.of_truth)),
+        "roc_auc": ("AUC, macro", auc_intervals(probabilities, labels)[0]),
+    }
     header = [(key, text, round(one.value, 6)) for key, (text, one) in known.items() if np.isfinite(one.value)]
     lines = [
         f"On the {measured.rows} rows of `{measured.data}`, {n:,} examples, with 95% intervals"
@@ -95,10 +80,10 @@ def _figures(model: LogisticCircuit, measured: Measurement) -> _Figures:
     ]
     error = calibration_error(probabilities, labels)
     lines += [f"| Expected calibration error, {N_BINS} bins | {_number(error)} | |"]
-    if n_classes > MOST_CLASSES:
-        return _Figures(header, [*lines, "", f"{n_classes:,} classes: too many for a line each."])
+    if len(classes) > MOST_CLASSES:
+        return _Figures(header, [*lines, "", f"{len(classes):,} classes: too many for a line each."])
     lines += ["", "| class | precision | recall | examples |", "|---|---|---|---|"]
-    for k, label in enumerate(model.classes):
+    for k, label in enumerate(classes):
         right, predicted, present = int(counts[k, k]), int(counts[:, k].sum()), int(counts[k].sum())
         cells = [
             f"{_number(one.value)} ({_ends(one)})" if one else "not known: none"
@@ -139,7 +124,7 @@ def _conditions(model: LogisticCircuit) -> Iterator[str]:
         yield from (f"- {weight:+.3f} {_cell(text)}" for text, weight in found)
 
 
-def _limits(model: LogisticCircuit, measured: Measurement | None) -> Iterator[str]:
+def _limits(model: LogisticCircuit, measured: Measured | None) -> Iterator[str]:
     yield "- Classes beside those above: every example gets one of these, also one that is of none."
     yield "- Whether what it found are causes: conditions tell what went together in the training rows."
     yield "- Values that training never met: beyond the ends of a column, or a pixel's range, they count as the ends."

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from time import monotonic
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +31,7 @@ from lcml.inputs.knots import fit_columns
 from lcml.inputs.rows import Matrix
 from lcml.inputs.table import Table
 from lcml.learning.folds import chosen_by_folds
-from lcml.learning.settings import LearnSettings
+from lcml.learning.settings import LearnSettings, Structure
 from lcml.learning.state import EncodedSet
 from lcml.runs.checkpoint import Checkpoint
 from lcml.runs.config import TrainConfig, VtreeKind
@@ -71,7 +70,8 @@ class Prepared:
     @property
     def with_trees(self) -> bool:
         """Whether the structure is trees."""
-        return grows_trees(self.config, isinstance(self.encoder, ColumnsEncoder), self.config.learn)
+        config, of_columns = self.config, isinstance(self.encoder, ColumnsEncoder)
+        return grows_trees(config.learn.structure, of_columns, config.vtree, config.view)
 
     def everything(self) -> EncodedSet:
         """Training and validation examples together, to learn from."""
@@ -108,7 +108,7 @@ def prepare(config: TrainConfig, resumed: Checkpoint | None = None, checkpoint_p
     shape = check_shape(config.shape or splits.image_shape, len(splits.feature_names), splits.source)
     features, names = splits.train.features, splits.feature_names
     of_table = takes_columns(config.encoder, features, shape, config.channels)
-    with_trees = grows_trees(config, of_table, config.learn)
+    with_trees = grows_trees(config.learn.structure, of_table, config.vtree, config.view)
     if with_trees and chosen_by_folds(len(splits.train) + len(splits.valid), len(splits.classes)):
         features = splits.train.joined(splits.valid).features
     kinds = config.column_kinds
@@ -180,25 +180,16 @@ def takes_columns(kind: EncoderKind, features: Matrix, shape: Shape | None, chan
     return kind == "columns" or (kind == "auto" and is_table)
 
 
-class Places(Protocol):
-    """The settings of where circuits lie."""
-
-    @property
-    def vtree(self) -> object: ...
-    @property
-    def view(self) -> Sequence[str]: ...
-
-
-def grows_trees(places: Places, of_columns: bool, settings: LearnSettings) -> bool:
+def grows_trees(structure: Structure, of_columns: bool, vtree: object, view: Sequence[str]) -> bool:
     """Whether trees are grown, which need the encoder columns: where no splits, vtree or view are asked for.
 
     Raises SettingsError where trees are asked for beside a vtree or view, or with another encoder.
     """
-    named = [name for name, given in (("vtree", places.vtree != "auto"), ("view", len(places.view) > 0)) if given]
-    if settings.structure == "trees" and (named or not of_columns):
+    named = [name for name, given in (("vtree", vtree != "auto"), ("view", len(view) > 0)) if given]
+    if structure == "trees" and (named or not of_columns):
         what = f"have no {named[0]}; leave it out" if named else "are for the encoder columns; give it a table"
         raise SettingsError(f"structure: trees {what}, or choose splits")
-    return of_columns and settings.structure != "splits" and not named
+    return of_columns and structure != "splits" and not named
 
 
 def make_encoder(

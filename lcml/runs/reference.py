@@ -4,6 +4,7 @@ A number's or date's bins lie between its inner knots (of few: between all), the
 then that of gaps; a category's are its most frequent categories, that of all others, then that of gaps.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,11 @@ _MOST_ROWS = 4096
 """That tell the shares: noise adds about a column's bins / 4096 to its index, of which 0.1 is worth a look."""
 
 _FEW_KNOTS, _DIGITS = 3, 6
+
+
+def with_reference(model: LogisticCircuit, features: Matrix, backend: Backend) -> LogisticCircuit:
+    """The model with the `reference` of these training features in its provenance."""
+    return replace(model, provenance={**model.provenance, "reference": reference(model, features, backend)})
 
 
 def reference(model: LogisticCircuit, features: Matrix, backend: Backend) -> dict[str, Any]:

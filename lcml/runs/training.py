@@ -27,7 +27,7 @@ from lcml.runs.checkpoint import Checkpoint, save_checkpoint
 from lcml.runs.figures import class_lines, class_metrics, final_metrics
 from lcml.runs.preparation import Prepared
 from lcml.runs.records import MODEL_ARTIFACT, RoundRecord, dataset_record, history, run_params, run_tags, split_lines
-from lcml.runs.reference import reference
+from lcml.runs.reference import with_reference
 from lcml.runs.specs import Shape
 from lcml.tracking import Status, Tracker
 
@@ -147,9 +147,7 @@ class _Run:
     def conclude(self, stopped: bool) -> Outcome:
         """Save the best model, then test it and record what came out."""
         config, splits, backend = self.prepared.config, self.prepared.splits, self.prepared.backend
-        model = self._best_model(stopped)
-        told = {"reference": reference(model, splits.train.features, backend)}
-        model = replace(model, provenance={**model.provenance, **told})
+        model = with_reference(self._best_model(stopped), splits.train.features, backend)
         save_model(model, config.model_path)
 
         examples = splits.test if len(splits.test) else splits.valid

@@ -1,18 +1,16 @@
 """What surrounds every request: id, bearer token, metrics, log line, and an answer whatever happens inside."""
 
 import asyncio
-import hmac
 import re
 import time
 import uuid
-from functools import lru_cache
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from lcml_serving.errors import BusyError, RequestError, UnauthorizedError
+from lcml_serving.errors import BusyError, RequestError
 from lcml_serving.logs import log
 from lcml_serving.service import Service
 
@@ -22,8 +20,7 @@ MODEL_KEY = "lcml_serving.model"  # scope entry: (name, version) of the model th
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _PATH_LOGGED = 200
-_SERIES = 1_024
-_CLIENT_GONE = 499  # nginx's number for it; nobody receives it
+CLIENT_GONE = 499  # nginx's number for it; nobody receives it
 
 
 class Edge:
@@ -31,9 +28,6 @@ class Edge:
 
     def __init__(self, app: ASGIApp, service: Service) -> None:
         self._app, self._service = app, service
-        # finding the series of a request's labels takes longer than counting it there
-        self._count = lru_cache(_SERIES)(service.metrics.requests.labels)
-        self._time = lru_cache(_SERIES)(service.metrics.request_seconds.labels)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -58,12 +52,13 @@ class Edge:
             await send(message)
 
         try:
-            self._check_token(scope["path"], headers)
+            if scope["path"] not in OPEN_PATHS:
+                self._service.check_token(headers.get("authorization", ""))
             await self._app(scope, receive, send_with_headers)
         except RequestError as error:
             await error_response(error)(scope, receive, send_with_headers)
         except ClientDisconnect:
-            status = _CLIENT_GONE
+            status = CLIENT_GONE
         except asyncio.CancelledError:  # time is up for what is in flight; uvicorn would log it as a failure
             if status == 0:
                 down = BusyError("the service is going down; ask another or try again")
@@ -76,19 +71,10 @@ class Edge:
         finally:
             self._record(scope, request_id, status, time.perf_counter() - started)
 
-    def _check_token(self, path: str, headers: Headers) -> None:
-        token = self._service.settings.token
-        if token is None or path in OPEN_PATHS:
-            return
-        scheme, _, given = headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), token.encode()):
-            raise UnauthorizedError("expected the header Authorization: Bearer TOKEN with the service's token")
-
     def _record(self, scope: Scope, request_id: str, status: int, seconds: float) -> None:
         endpoint = getattr(scope.get("endpoint"), "__name__", "none")
         model, version = scope.get(MODEL_KEY, ("", ""))
-        self._count(endpoint, model, version, str(status)).inc()
-        self._time(endpoint).observe(seconds)
+        self._service.metrics.count(endpoint, model, version, status, seconds)
         if self._service.settings.access_log == "on":
             log.info(
                 "request",

@@ -1,7 +1,6 @@
 """The Open Inference Protocol over gRPC, beside HTTP: the same models, batches, limits and messages of error."""
 
 import asyncio
-import hmac
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -10,7 +9,8 @@ import grpc
 from google.protobuf.message import Message
 
 from lcml_serving import __version__
-from lcml_serving.errors import BadRequestError, RequestError, SettingsError, UnauthorizedError
+from lcml_serving.edge import CLIENT_GONE
+from lcml_serving.errors import BadRequestError, RequestError, SettingsError
 from lcml_serving.grpc_messages import MESSAGES, SERVICE
 from lcml_serving.logs import log
 from lcml_serving.oip import EXTENSIONS, InferRequest, model_metadata, read_infer
@@ -48,13 +48,13 @@ Method = Callable[[Any], Awaitable[Message]]
 async def start_grpc(service: Service) -> tuple[Any, int]:
     """A server that listens, and its port. Raises SettingsError where the address cannot be had."""
     settings = service.settings
-    most = settings.max_body_bytes + _OVERHEAD
     options = [
-        ("grpc.max_receive_message_length", most),
+        ("grpc.max_receive_message_length", settings.max_body_bytes + _OVERHEAD),
         ("grpc.max_send_message_length", -1),
         ("grpc.so_reuseport", 0),
     ]
-    server = grpc.aio.server(options=options)
+    most = 2 * settings.max_concurrency  # at once, with those that are refused: each may be a large message
+    server = grpc.aio.server(options=options, maximum_concurrent_rpcs=most)
     handlers = {
         name: grpc.unary_unary_rpc_method_handler(
             _answering(service, name, method),
@@ -81,13 +81,13 @@ def _answering(service: Service, name: str, method: Method) -> Callable[[Any, An
         started, status = time.perf_counter(), 200
         try:
             if name not in _OPEN:
-                _check_token(service.settings.token, dict(context.invocation_metadata() or ()))
+                service.check_token(str(dict(context.invocation_metadata() or ()).get("authorization", "")))
             return await method(request)
         except RequestError as error:
             status = error.status
             failure = _CODES.get(status, grpc.StatusCode.UNKNOWN), str(error)
         except asyncio.CancelledError:
-            status = 499
+            status = CLIENT_GONE
             raise
         except Exception:
             status = 500
@@ -98,21 +98,13 @@ def _answering(service: Service, name: str, method: Method) -> Callable[[Any, An
             model, version = getattr(request, "model_name", ""), getattr(request, "model_version", "")
             versions = service.repository.table.get(model, {})  # names that are not served must not become labels
             known = (model, version or max(versions, key=int)) if version in ("", *versions) and versions else ("", "")
-            service.metrics.requests.labels(f"grpc_{name}", *known, str(status)).inc()
-            service.metrics.request_seconds.labels(f"grpc_{name}").observe(seconds)
+            service.metrics.count(f"grpc_{name}", *known, status, seconds)
             if service.settings.access_log == "on":
                 told = {"method": "gRPC", "path": f"{SERVICE}/{name}", "status": status, "model": known[0]}
                 log.info("request", extra=told | {"milliseconds": round(1000 * seconds, 3), "client": context.peer()})
         return await context.abort(*failure)
 
     return answer
-
-
-def _check_token(token: str | None, metadata: Mapping[str, Any]) -> None:
-    scheme, _, given = str(metadata.get("authorization", "")).partition(" ")
-    if token is None or (scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), token.encode())):
-        return
-    raise UnauthorizedError("expected the metadata authorization: Bearer TOKEN with the service's token")
 
 
 class _Methods:

@@ -1,7 +1,7 @@
 """The metrics of one service, on prometheus-client, in a registry of their own."""
 
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
 
@@ -13,6 +13,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 _ROWS = tuple(2.0**power for power in range(13))
 _MODEL = ("model", "version")
+_SERIES = 1_024
 
 disable_created_metrics()  # in this text format they would be one more series per counter and histogram
 
@@ -43,6 +44,15 @@ class Metrics:
             "classes": gauge("lcml_class_share", "Share of a predicted class.", (*_MODEL, "class")),
             "class_psi": gauge("lcml_class_psi", "Population stability index of the classes.", _MODEL),
         }
+
+        # finding the series of a request's labels takes longer than counting it there
+        self._count = lru_cache(_SERIES)(self.requests.labels)
+        self._time = lru_cache(_SERIES)(self.request_seconds.labels)
+
+    def count(self, endpoint: str, model: str, version: str, status: int, seconds: float) -> None:
+        """A request that was answered."""
+        self._count(endpoint, model, version, str(status)).inc()
+        self._time(endpoint).observe(seconds)
 
     def clear(self) -> None:
         """Forget what models say when they are asked, so that those not served any more say nothing."""

@@ -57,6 +57,8 @@ async def serve(service: Service) -> None:
     tasks: set[asyncio.Task[None]] = set()
     loop = asyncio.get_running_loop()
 
+    beside: Any = None  # the server of gRPC
+
     def start(coroutine: Coroutine[Any, Any, None]) -> None:
         task = loop.create_task(coroutine)
         tasks.add(task)
@@ -71,6 +73,8 @@ async def serve(service: Service) -> None:
             server.should_exit = True
             for task in list(server.server_state.tasks):
                 task.cancel()
+            if beside is not None:
+                start(beside.stop(None))
             return
         service.draining = True
         log.info("draining", extra={"signal": name})

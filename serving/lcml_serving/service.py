@@ -1,12 +1,13 @@
 """What the endpoints share: settings, models, metrics, and the count of requests in work."""
 
 import contextlib
+import hmac
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from lcml_serving.body import Bodies
-from lcml_serving.errors import BusyError
+from lcml_serving.errors import BusyError, UnauthorizedError
 from lcml_serving.metrics import Metrics
 from lcml_serving.repository import Repository
 from lcml_serving.settings import Settings
@@ -40,6 +41,13 @@ class Service:
     def ready(self) -> bool:
         """Whether requests should be sent here."""
         return not self.draining and bool(self.repository.table)
+
+    def check_token(self, authorization: str) -> None:
+        """Raises UnauthorizedError where there is a token and this header, or metadata, does not carry it."""
+        token = self.settings.token
+        scheme, _, given = authorization.partition(" ")
+        if token and not (scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), token.encode())):
+            raise UnauthorizedError("expected the header Authorization: Bearer TOKEN with the service's token")
 
     @contextlib.contextmanager
     def slot(self) -> Iterator[None]:

@@ -2,8 +2,6 @@
 
 import io
 import json
-import os
-import shutil
 from collections.abc import Iterator, Sequence
 from html.parser import HTMLParser
 from pathlib import Path
@@ -30,7 +28,7 @@ from lcml.report.columns import split_terms
 from lcml.report.drawing import COLOURS, Drawing, Image, Line, Rect, Text, data_uri, png, svg
 from lcml.report.measured import Measured
 from lcml.report.report import report_page
-from tests.tracking.test_ui import OPTIONS
+from tests.browser import chromium
 
 N = 60
 DRAWN = """return [...document.querySelectorAll("figure > svg")].map((one) => [
@@ -177,25 +175,8 @@ def test_a_drawing_as_a_picture() -> None:
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    missing = [name for name in ("chromium", "chromedriver") if shutil.which(name) is None]
-    if missing:
-        reason = f"{' and '.join(missing)} missing: apt-get install chromium chromium-driver"
-        if os.environ.get("CI"):
-            pytest.fail(reason)
-        pytest.skip(reason)
-    from selenium import webdriver
-    from selenium.webdriver.chrome.service import Service
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = str(shutil.which("chromium"))
-    for option in (*OPTIONS, f"user-data-dir={tmp_path_factory.mktemp('browser')}"):
-        options.add_argument(f"--{option}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(str(shutil.which("chromedriver"))))
-    try:
+    with chromium(tmp_path_factory.mktemp("browser"), {"browser": "ALL", "performance": "ALL"}) as driver:
         yield driver
-    finally:
-        driver.quit()
 
 
 def test_the_pages_in_a_browser(browser: Any, tmp_path: Path) -> None:

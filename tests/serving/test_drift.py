@@ -72,7 +72,7 @@ def test_many_rows_are_counted_together(monkeypatch: pytest.MonkeyPatch) -> None
     drift = Drift(REFERENCE, SIGNATURE, window=10_000)
     for _ in range(1030):
         drift.add(*batch([1.0], ["Rome"], ["no"]))
-    assert len(drift._waiting) == 1030 - 1024
+    assert len(drift._waiting) == 1030 - 4 * 256
     shares = drift.shares()
     assert shares is not None
     assert (shares.n_rows, shares.classes["no"]) == (1030, 1)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tritonclient import grpc as triton
 
 from tests.serving.load import Tally, case, run_load, see_version
 from tests.serving.onnx_models import PROBABILITIES, X, write_model
@@ -53,16 +54,20 @@ def test_reloads_and_sigterm_under_load(launch: Callable[..., Running], tmp_path
 
 
 def test_while_draining_it_answers_but_is_not_ready(launch: Callable[..., Running], tmp_path: Path) -> None:
-    running = launch(write_model(tmp_path / "iris.onnx"), "--drain-seconds", "30")
+    running = launch(write_model(tmp_path / "iris.onnx"), "--drain-seconds", "30", "--grpc-port", "0")
+    client = triton.InferenceServerClient(f"127.0.0.1:{running.wait_for('listening')['grpc_port']}")
+    assert client.is_server_ready()
     running.signal(signal.SIGTERM)
     running.wait_for("draining")
+    assert (client.is_server_ready(), client.is_server_live()) == (False, True)
     for path in ("/v2/health/ready", "/ping", "/v2/models/iris/ready"):
         answer = running.get(path)
         assert (answer.status, answer.headers["connection"]) == (503, "close")
     assert running.get("/v2/health/live").status == 200
     assert running.post("/v2/models/iris/infer", infer_body(X)).status == 200
-    running.signal(signal.SIGTERM)  # the second does not wait for the rest of the 30 s
+    running.signal(signal.SIGTERM)  # the second does not wait for the rest of the 30 s, nor for the client of gRPC
     assert running.process.wait(20) == 0
+    client.close()
     assert running.events[-1]["message"] == "stopped" or running.stop() == 0
 
 

@@ -1,7 +1,5 @@
 """Two trainings as one sees them in MLflow's pages, in a real browser."""
 
-import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -11,37 +9,17 @@ from typing import Any
 import pytest
 
 from lcml.tracking import list_runs, register, ui_hint
+from tests.browser import chromium
 from tests.tracking.stores import Server
 
 SECONDS = 60
 QUICK = ("--rounds", "2", "--round-iterations", "5", "--final-iterations", "5", "--l2-path", "0.1", "--l2-path", "0.01")
-OPTIONS = (
-    *("headless", "no-sandbox", "disable-gpu", "no-first-run", "disable-background-networking"),
-    *("disable-component-update", "disable-sync", "window-size=1500,2600"),
-)
 
 
 @pytest.fixture
 def browser(tmp_path: Path) -> Iterator[Any]:
-    """Chromium under selenium's driver; the test is skipped without them, and fails on CI."""
-    missing = [name for name in ("chromium", "chromedriver") if shutil.which(name) is None]
-    if missing:
-        reason = f"{' and '.join(missing)} missing: apt-get install chromium chromium-driver"
-        if os.environ.get("CI"):
-            pytest.fail(reason)
-        pytest.skip(reason)
-    from selenium import webdriver
-    from selenium.webdriver.chrome.service import Service
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = str(shutil.which("chromium"))
-    for option in (*OPTIONS, f"user-data-dir={tmp_path / 'browser'}"):
-        options.add_argument(f"--{option}")
-    driver = webdriver.Chrome(options=options, service=Service(str(shutil.which("chromedriver"))))
-    try:
+    with chromium(tmp_path / "browser") as driver:
         yield driver
-    finally:
-        driver.quit()
 
 
 def shown(browser: Any, address: str, done: Callable[[list[str]], bool]) -> list[str]:
