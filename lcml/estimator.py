@@ -86,7 +86,7 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         if follow(type(self)):
             return self.fit(X, y, sample_weight, eval_set=eval_set, callback=callback)
         chosen = Parameters(**self.get_params(deep=False))
-        before: Warm | None = self.__dict__.pop("_warm", None)
+        before: Warm | None = self.__dict__.get("_warm") if chosen.warm_start else None
         features, labels = self._features(X, y, reset=True)
         check_classification_targets(labels)
         weights = example_weights(sample_weight, len(labels))
@@ -224,7 +224,7 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         before: Warm | None,
     ) -> None:
         stops: list[bool] = []
-        names = getattr(self, "feature_names_in_", None)
+        names = tuple(getattr(self, "feature_names_in_", ())) or None
         of_data = Given(examples, weights, self.classes_, eval_examples, names)
         begun = begin(chosen, of_data, before, should_stop=lambda: bool(stops))
         learner = begun.learner
@@ -239,8 +239,7 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
                 stops.append(True)
         assert learner.state is not None
         self.best_round_ = learner.state.best.round
-        if chosen.warm_start:
-            self._warm = begun.warm(self.classes_)
+        self._warm = begun.warm() if chosen.warm_start else None
         raw = begun.training.features
         sample = np.random.default_rng(begun.settings.seed).permutation(len(raw))[:_IMPORTANCE_EXAMPLES]
         self._sample = raw[sample]

@@ -450,15 +450,17 @@ def test_a_warm_start_goes_on() -> None:
     x, y = load_breast_cancer(return_X_y=True)
     settings: dict[str, Any] = {**FAST, "growth": 0.1, "patience": 9, "warm_start": True}
     classifier = LogisticCircuitClassifier(**settings).fit(x, y)
-    first, history = classifier._warm.state, classifier.history_
+    first, history = classifier.__dict__["_warm"].state, classifier.history_
     classifier.set_params(rounds=4).fit(x, y)
     assert [record.round for record in classifier.history_ if record.phase == "grow"] == [2, 3, 4]
-    assert classifier._warm.state.history[:2] == first.history
+    assert classifier.__dict__["_warm"].state.history[:2] == first.history
     assert classifier.history_[0].train_loss < history[-2].train_loss  # it was fitted once more
     again = pickle.loads(pickle.dumps(classifier)).fit(x, y)
     assert [record.round for record in again.history_ if record.phase == "grow"] == [0, 1, 2, 3, 4]
-    with pytest.raises(SettingsError, match="warm_start: other features or classes than those of the last fit"):
-        classifier.fit(x[:, 1:], y)
+    with pytest.raises(SettingsError, match="warm_start: other features and classes than in the last fit; fit a clone"):
+        classifier.fit(x[:, 1:], y + 1)
+    with pytest.raises(SettingsError, match="warm_start: other depth and link than in the last fit"):
+        classifier.set_params(link="softmax", depth=1).fit(x, y)
     cold = LogisticCircuitClassifier(**{**settings, "warm_start": False}).fit(x, y)
     assert [record.round for record in cold.fit(x, y).history_ if record.phase == "grow"] == [0, 1, 2]
 

@@ -145,7 +145,8 @@ def print_summary(prepared: Prepared, outcome: Outcome, tracker: Tracker, export
         f"{values['n_elements']:,} elements, {values['n_parameters']:,} parameters, {values['rounds']} rounds, "
         f"{values['seconds']:.1f} s"
     )
-    typer.echo(f"Calibration error {calibration}")
+    if calibration:  # an older checkpoint does not know it
+        typer.echo(f"Calibration error {calibration}")
     if values["threshold"] != THRESHOLD:
         typer.echo(
             f"Threshold  {values['threshold']:.4g}: {outcome.model.classes[1]} where its probability is above it"

@@ -27,7 +27,7 @@ from lcml.learning.selection import ChosenSplit, apply_to_parts, apply_within, c
 from lcml.learning.settings import LearnSettings
 from lcml.learning.solver import Solution, SolverSettings, minimise, never
 from lcml.learning.state import Best, EncodedSet, FitState, RoundReport
-from lcml.model.head import HEADS, THRESHOLD, Link
+from lcml.model.head import HEADS, Link
 from lcml.passes.feature_store import FeatureStore
 
 _FULL_SHARE = 0.99
@@ -63,9 +63,8 @@ class Learner:
                 raise DataError(
                     f"the {name} set is empty; learning needs training and validation examples: check valid_fraction"
                 )
-        settings.check_classes(n_classes)
         self.settings, self.backend, self.n_classes, self.state = settings, backend, n_classes, state
-        self.threshold = THRESHOLD
+        self.threshold = settings.first_threshold(n_classes)
         self.initial = tuple(initial_part(view, vtree) for view, vtree in places)
         self._n_sets = HEADS[settings.link].n_sets(n_classes)
         self._max_features = self._feature_limit()
@@ -140,9 +139,9 @@ class Learner:
                 best = Best(best_round, l2, parameters, report.train_accuracy, report.valid)
                 self.state = dataclasses.replace(self.state, best=best, seconds=self.seconds())
             yield report
-        if (asked := self.settings.threshold) != THRESHOLD:
+        if isinstance(metric := self.settings.threshold, str):
             best = self.state.best
-            self.threshold = asked if isinstance(asked, float) else self._valid.threshold(best.parameters, asked)
+            self.threshold = self._valid.threshold(best.parameters, metric)
             train, valid = (every.quality(best.parameters, self.threshold) for every in (self._train, self._valid))
             best = dataclasses.replace(best, train_accuracy=train.accuracy, valid=valid)
             self.state = dataclasses.replace(self.state, best=best)

@@ -106,10 +106,14 @@ class LearnSettings:
         if not self.l2_path:
             raise SettingsError("l2_path: expected one or more penalties of 0 or more, found none")
 
-    def check_classes(self, n_classes: int) -> None:
-        """SettingsError for a threshold of other than two classes."""
+    def first_threshold(self, n_classes: int) -> float:
+        """Of a model that is being learned: the number given, 1/2 where it is to be chosen.
+
+        Raises SettingsError for one of other than two classes.
+        """
         if self.threshold != THRESHOLD and n_classes != 2:
             raise SettingsError(f"threshold: only two classes have one, these data have {n_classes}; leave it out")
+        return self.threshold if isinstance(self.threshold, float) else THRESHOLD
 
     def as_dict(self) -> dict[str, Any]:
         """The settings as plain values, tuples as lists."""

@@ -28,7 +28,7 @@ from lcml.learning.parameters import Parameters
 from lcml.learning.settings import LearnSettings
 from lcml.learning.solver import never
 from lcml.learning.state import Best, EncodedSet, FitState, RoundReport
-from lcml.model.head import HEADS, THRESHOLD, Link
+from lcml.model.head import HEADS, Link
 from lcml.model.metrics import Quality, quality
 from lcml.model.threshold import best_threshold
 
@@ -76,9 +76,8 @@ class TableLearner:
         held_out: bool = False,
         should_stop: Callable[[], bool] = never,
     ) -> None:
-        settings.check_classes(n_classes)
         self.encoder, self.settings, self.backend, self.n_classes = encoder, settings, backend, n_classes
-        self.threshold = THRESHOLD
+        self.threshold = settings.first_threshold(n_classes)
         self.link: Link = "sigmoid" if n_classes == 2 else "softmax"
         self.state: FitState | None = None
         self._head = HEADS[self.link]
@@ -182,11 +181,9 @@ class TableLearner:
     def _decided(self) -> Quality:
         """What the examples that chose reach, once they have told the threshold too."""
         logits, rows = np.concatenate(self._best_logits), np.concatenate([choosing for _, choosing in self.folds])
-        if isinstance(asked := self.settings.threshold, float):
-            self.threshold = asked
-        else:
+        if isinstance(metric := self.settings.threshold, str):
             probabilities = self._head.probabilities(logits)[:, 1]
-            self.threshold = best_threshold(probabilities, self._labels[rows], asked, self._weights[rows])
+            self.threshold = best_threshold(probabilities, self._labels[rows], metric, self._weights[rows])
         return self.quality(logits, rows, calibration=True)
 
     def problem(self, rows: NDArray[np.intp]) -> AdditiveFit:

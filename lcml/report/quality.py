@@ -136,7 +136,8 @@ def _thresholds(found: Measured) -> Plot:
     }
     best = int(curves["accuracy"].argmax())
     label = f"Precision, recall and accuracy by threshold; accuracy is largest, {curves['accuracy'][best]:.4f}, at "
-    label += f"{at[best]:.2f}, and {float(np.mean((scores >= 0.5) == positive)):.4f} at 0.5"
+    own = found.model.threshold
+    label += f"{at[best]:.2f}, and {float(np.mean((scores > own) == positive)):.4f} at {own:.4g}, the model's"
     plot = Plot(label, (0, 1), (0, 1), (f"threshold of the probability of {found.classes[1]}", ""), height=260)
     for colour, (name, values) in enumerate(curves.items()):
         known = np.isfinite(values)

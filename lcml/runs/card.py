@@ -14,6 +14,7 @@ import numpy as np
 
 import lcml
 from lcml.explain.contributions import top_conditions
+from lcml.model.head import THRESHOLD
 from lcml.model.intervals import Interval, auc_intervals, log_loss, wilson
 from lcml.model.metrics import N_BINS, calibration_error, confusion_matrix
 from lcml.model.model import LogisticCircuit
@@ -103,6 +104,8 @@ def _what(model: LogisticCircuit) -> Iterator[str]:
         f"It has {model.n_parameters:,} parameters, {model.n_elements:,} elements and {model.n_or_gates:,} or gates, "
         f"reads {model.encoder.n_features:,} features (encoder {model.encoder.kind}), and its link is the {model.link}."
     )
+    if model.threshold != THRESHOLD:
+        yield f"It predicts {_cell(model.classes[1])} where its probability is above {model.threshold:.4g}."
 
 
 def _data(known: Mapping[str, Any]) -> Iterator[str]:

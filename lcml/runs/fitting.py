@@ -38,6 +38,9 @@ from lcml.runs.weighting import class_weights, joined_weights, merged
 
 Places = Sequence[tuple[View, Vtree]]
 
+_FORM = "encoder", "columns", "divisor", "image_shape", "channels", "view", "vtree", "depth", "link", "literal_weights"
+"""Parameters that decide which weights there are, and what they mean."""
+
 
 @dataclass(frozen=True, eq=False)
 class Given:
@@ -48,17 +51,29 @@ class Given:
     weights: FloatArray | None
     classes: NDArray[Any]
     choosing: Examples | None
-    names: Sequence[str] | None
+    names: tuple[str, ...] | None
 
 
 @dataclass(frozen=True, eq=False)
 class Warm:
-    """What the next fit may begin with: what circuits read, their structure and weights, and the classes."""
+    """What the next fit may begin with: what circuits read, their structure and weights, and what these are for."""
 
+    chosen: Parameters
+    classes: NDArray[Any]
+    names: tuple[str, ...] | None
     encoder: Encoder
     places: Places
     state: FitState
-    classes: NDArray[Any]
+
+    def check(self, chosen: Parameters, given: Given) -> None:
+        """SettingsError where another fit needs other weights."""
+        changed = [name for name in _FORM if getattr(chosen, name) != getattr(self.chosen, name)]
+        if (given.examples.features.shape[1], given.names) != (self.encoder.n_features, self.names):
+            changed.append("features")
+        if not np.array_equal(given.classes, self.classes):
+            changed.append("classes")
+        if changed:
+            raise SettingsError(f"warm_start: other {' and '.join(changed)} than in the last fit; fit a clone")
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +81,8 @@ class Begun:
     """A learner, and what it was made of. left_out: what should be said of columns; training: the raw examples;
     everything: makes those of a refit."""
 
+    chosen: Parameters
+    given: Given
     learner: Learner | TableLearner
     settings: LearnSettings
     encoder: Encoder
@@ -81,16 +98,19 @@ class Begun:
         if self.everything is not None:
             yield from self.learner.refit(self.everything())
 
-    def warm(self, classes: NDArray[Any]) -> Warm:
+    def warm(self) -> Warm:
         assert self.learner.state is not None
-        return Warm(self.encoder, self.places, self.learner.state, classes)
+        classes, names = self.given.classes, self.given.names
+        return Warm(self.chosen, classes, names, self.encoder, self.places, self.learner.state)
 
 
 def begin(chosen: Parameters, given: Given, before: Warm | None, should_stop: Callable[[], bool]) -> Begun:
-    """Encode the data, set some aside, and make the learner.
+    """Encode the data, set some aside, and make the learner, which goes on from the fit before where there is one.
 
     Raises SettingsError and DataError for parameters that do not go together or with the data.
     """
+    if before is not None:
+        before.check(chosen, given)
     settings, valid_fraction = chosen.learning(), chosen.valid_fraction if given.choosing is None else 0
     examples, weights, classes = given.examples, given.weights, given.classes
     shape = check_shape(chosen.image_shape, examples.features.shape[1], "X")
@@ -108,20 +128,11 @@ def begin(chosen: Parameters, given: Given, before: Warm | None, should_stop: Ca
     rest, aside = set_aside(codes, 0 if in_folds else valid_fraction, settings.seed)
     raw = examples.select(rest)
     of_rest = None if weights is None else weights[rest]
-    encoder, left_out = make_encoder(
-        chosen.encoder,
-        raw.features,
-        chosen.divisor,
-        shape,
-        chosen.channels,
-        given.names,
-        dict(chosen.columns or {}),
-        of_rest,
-    )
-    if before is not None and chosen.warm_start:
-        if before.encoder.n_features != encoder.n_features or not np.array_equal(before.classes, classes):
-            raise SettingsError("warm_start: other features or classes than those of the last fit; fit a clone")
-        encoder = before.encoder
+    if before is None:
+        of_encoder, kinds = (chosen.divisor, shape, chosen.channels, given.names), dict(chosen.columns or {})
+        encoder, left_out = make_encoder(chosen.encoder, raw.features, *of_encoder, kinds, of_rest)
+    else:
+        encoder, left_out = before.encoder, ()
     backend = get_backend(chosen.backend)
     by_class = class_weights(chosen.class_weight, classes, codes, weights)
     if by_class is not None:
@@ -151,14 +162,13 @@ def begin(chosen: Parameters, given: Given, before: Warm | None, should_stop: Ca
             held_out=given.choosing is not None,
             should_stop=should_stop,
         )
-        return Begun(of_table_learner, settings, encoder, left_out, raw, (), None)
+        return Begun(chosen, given, of_table_learner, settings, encoder, left_out, raw, (), None)
     train = training(rest)
     valid = EncodedSet(encoded(encoder, choosing.features), choosing.labels, choosing_weights)
     seen = encoded_shape(encoder, shape)
     whole = partial(choose_vtree, chosen.vtree, seen, train, seed=settings.seed, blocks=encoder.blocks)
     views = [parse_view(text) for text in chosen.view or ("whole",)]
-    warm = before if chosen.warm_start else None
-    places = choose_places(views, encoder, shape, whole) if warm is None else warm.places
+    places = choose_places(views, encoder, shape, whole) if before is None else before.places
     learner = Learner(
         places,
         train,
@@ -166,8 +176,8 @@ def begin(chosen: Parameters, given: Given, before: Warm | None, should_stop: Ca
         len(classes),
         settings,
         backend,
-        warm=None if warm is None else warm.state,
+        warm=None if before is None else before.state,
         should_stop=should_stop,
     )
     everything = partial(training, np.arange(len(codes))) if settings.refit and len(rest) < len(codes) else None
-    return Begun(learner, settings, encoder, left_out, raw, places, everything)
+    return Begun(chosen, given, learner, settings, encoder, left_out, raw, places, everything)

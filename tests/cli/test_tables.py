@@ -172,6 +172,7 @@ def test_line_breaks_an_empty_column_and_one_row_of_a_class(tmp_path: Path) -> N
     assert done.exit_code == 0, done.output
     assert "column 'empty' is empty; it is left out" in done.output
     model = load_model(path)
+    assert isinstance(model.encoder, ColumnsEncoder)
     assert model.encoder.columns[1].categories == (notes[0], notes[1])
     assert output("predict", path, data, "--no-proba").split()[1:] == frame.label.tolist()
     assert "one\\nline" in output("inspect", path)
