@@ -284,6 +284,7 @@ def test_a_threshold_is_chosen_stored_and_kept_to(tmp_path: Path, structure: str
     assert measured["all_accuracy"] == (expected == frame.label).mean()
     assert output("predict", path, data, "--no-proba").split()[1:] == expected.tolist()
     assert_array_equal(_load_pyfunc(str(path)).predict(frame)["label"], expected)
+    assert f"It predicts `yes` where its probability is above {model.threshold:.4g}." in output("card", path)
     again = LogisticCircuitClassifier.load(path)
     assert again.get_params()["threshold"] == "f1-macro"
     assert_array_equal(again.predict(frame[["a"]]), expected)
