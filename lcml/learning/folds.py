@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-MOST_FOR_FOLDS = 100_000
+MOST_FOR_FOLDS = 30_000
 """Examples, times weight sets, up to which folds choose; more tell enough when a part of them is set aside."""
 
 
