@@ -83,7 +83,7 @@ def _parameters() -> Iterator[inspect.Parameter]:
         hint: Any = part.type
         default: Any = part.default
         if len(list(alternatives(hint))) > 1:
-            hint, default = str, str(default)
+            hint = str
         if is_list(hint):  # what Typer calls an option that is repeated
             hint, default = GenericAlias(list, get_args(hint)[0]), list(default)
         as_typer = setting_option(part)
