@@ -66,8 +66,8 @@ class LearnSettings:
     )
     threshold: ThresholdMetric | float = setting(
         THRESHOLD,
-        "Of two classes the second is predicted where its probability is above this: a number, or what is best for a "
-        "metric of the examples that choose.",
+        "Of two classes the second is predicted where its probability is above this: a number, or what is best for the "
+        "accuracy, balanced-accuracy, f1 (of the second class) or f1-macro of the examples that choose.",
         SELECTION,
         above=0,
         below=1,
