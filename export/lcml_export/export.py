@@ -16,6 +16,7 @@ import lcml
 from lcml.data.raw import default_names
 from lcml.errors import SettingsError
 from lcml.formats.model_file import model_parts
+from lcml.model.head import THRESHOLD
 from lcml.model.model import LogisticCircuit
 from lcml_export import explanation, head, packaging, profiles
 from lcml_export.compiled import CompiledModel, compile_model
@@ -182,9 +183,10 @@ def build(
 
 
 _DOCUMENTATION = """A logistic circuit (Liang & Van den Broeck, AAAI 2019), flattened.
-features, or an input per column: raw examples, the encoder is inside. label: the most probable class. probabilities: by
-class, in the order of the metadata lcml.classes. logits: the weight functions. contributions: what every feature adds
-to the predicted class's logit, the bias last."""
+features, or an input per column: raw examples, the encoder is inside. label: the class predicted, the most probable
+one, or of two the second where its probability is above the metadata lcml.threshold. probabilities: by class, in the
+order of the metadata lcml.classes. logits: the weight functions. contributions: what every feature adds to the
+predicted class's logit, the bias last."""
 
 
 def _circuit_of(model: Any) -> LogisticCircuit:
@@ -237,6 +239,8 @@ def _metadata(
         metadata["lcml.missing"] = model.missing.policy
     if columns := described(taken):
         metadata["lcml.columns"] = json.dumps(columns)
+    if model.threshold != THRESHOLD:
+        metadata["lcml.threshold"] = repr(model.threshold)
     if isinstance(told := model.provenance.get("reference"), dict):
         metadata["lcml.reference"] = json.dumps(told)
     return metadata | ({"lcml.feature_names": json.dumps(list(feature_names))} if feature_names is not None else {})

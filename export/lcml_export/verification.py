@@ -15,7 +15,7 @@ from lcml.backend import get_backend
 from lcml.errors import MissingDependencyError, OutputError
 from lcml.inputs.columns import ColumnsEncoder
 from lcml.inputs.encoding import Encoder
-from lcml.model.head import predicted_codes
+from lcml.model.head import margins
 from lcml.model.model import LogisticCircuit
 from lcml_export.input_types import ROUNDING, InputType, float32_errors
 from lcml_export.inputs import Inputs
@@ -195,10 +195,10 @@ def _tolerance(model: LogisticCircuit) -> float:
 def _compare(
     runtime: str, kind: str, model: LogisticCircuit, found: Outputs, logits: NDArray[np.float64], tolerance: float
 ) -> Check:
-    codes = predicted_codes(logits)
+    codes = model.codes(logits)
     classes = np.asarray(model.classes)
     best = np.sort(logits, axis=1)
-    margin = np.abs(best[:, 0]) if best.shape[1] == 1 else best[:, -1] - best[:, -2]
+    margin = np.abs(margins(logits, model.threshold)) if len(classes) == 2 else best[:, -1] - best[:, -2]
     wrong = (np.asarray(found["label"]) != classes[codes]) & (margin > 2 * tolerance)
     contribution_error = 0.0
     if "contributions" in found:

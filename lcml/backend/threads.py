@@ -7,11 +7,25 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 from lcml.backend.base import In, Out
 from lcml.backend.machine import cores
+
+_most: ContextVar[int | None] = ContextVar("most", default=None)
+
+
+@contextmanager
+def at_most(n_threads: int | None) -> Iterator[None]:
+    """Who is within has the work of `map_in_order` done by so many threads at once, or all where None."""
+    before = _most.set(n_threads)
+    try:
+        yield
+    finally:
+        _most.reset(before)
 
 
 def map_in_order(function: Callable[[In], Out], items: Iterable[In]) -> Iterator[Out]:
@@ -19,17 +33,19 @@ def map_in_order(function: Callable[[In], Out], items: Iterable[In]) -> Iterator
 
     A single item, and what a thread of the pool maps, which must not wait for its like, runs in the caller's thread.
     """
-    work = list(items)
+    work, most = list(items), _most.get()
     with single_threaded_blas():
-        pool = _shared.pool() if len(work) > 1 else None
+        pool = _shared.pool() if len(work) > 1 and most != 1 else None
         if pool is None:
             yield from map(function, work)
             return
-        futures: deque[Future[Out]] = deque(pool.submit(function, item) for item in work)
+        rest = iter(work)
+        futures: deque[Future[Out]] = deque(pool.submit(function, item) for item in islice(rest, most))
         try:
             while futures:
                 result = futures[0].result()
                 futures.popleft()
+                futures.extend(pool.submit(function, item) for item in islice(rest, 1))
                 yield result
         finally:  # after an error nothing goes on unseen
             for future in futures:

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from lcml.backend import get_backend
+from lcml.data.arrow import release_memory
 from lcml.data.division import DataSplits, Examples, divide
 from lcml.data.idx import read_idx_directory
 from lcml.data.labels import code_labels
@@ -150,7 +151,9 @@ def _read(
     if not (path.is_file() or path.is_dir()):
         raise DataError(f"{path} is no regular file; copy what it gives into one")
     if is_table(path):
-        return read_table(path, memory, target, feature_names, require_labels)
+        found = read_table(path, memory, target, feature_names, require_labels)
+        release_memory()
+        return found
     if path.suffix.lower() == ".npz":
         return read_npz(path, require_labels)
     raise DataError(

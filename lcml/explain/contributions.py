@@ -25,7 +25,6 @@ from lcml.explain.pixels import place_of
 from lcml.explain.records import Contribution, Explanation
 from lcml.inputs.columns import ColumnsEncoder
 from lcml.inputs.table import Table
-from lcml.model.head import predicted_codes
 from lcml.model.model import LogisticCircuit
 from lcml.passes.feature_map import FeatureMap
 
@@ -101,7 +100,7 @@ def explain(
     values = feature_values(model, one, backend)[0].astype(np.float64)
     usual = np.zeros_like(values) if average is None else average
     logits = (model.weights @ values + model.bias)[None, :]
-    code = int(predicted_codes(logits)[0])
+    code = int(model.codes(logits)[0])
     weights, bias = _weights_against(model, code, against)
     of_column, others = _by_column(model, feature_groups(model) if groups is None else groups)
     first = [group.features[0] for group in others]

@@ -19,7 +19,6 @@ from lcml.errors import DataError
 from lcml.explain.bounds import MarginBounds, Margins
 from lcml.explain.domains import Domain
 from lcml.inputs.table import Table
-from lcml.model.head import predicted_codes
 from lcml.model.model import LogisticCircuit
 
 WORK = 1 << 25
@@ -66,7 +65,7 @@ class Search:
         self.model = model
         self.domain = Domain.of(model.encoder, example, known=known)
         self.own_logits = model.logits(self.domain.raw(self.domain.own[None]), precision="float64")
-        self.code = int(predicted_codes(self.own_logits)[0])
+        self.code = int(model.codes(self.own_logits)[0])
         self.margins = Margins(model, self.code)
         self._bounds = MarginBounds(self.margins)
         n_boxes = work // max(1, self._bounds.size * len(self.margins.signs))

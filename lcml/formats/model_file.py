@@ -15,14 +15,14 @@ from lcml.errors import CircuitError, FormatError, LcmlError
 from lcml.formats.container import Arrays, is_text, read_container, write_container
 from lcml.inputs.registry import stored_encoder
 from lcml.model.distribution import ProbabilisticCircuit
-from lcml.model.head import HEADS
+from lcml.model.head import HEADS, THRESHOLD
 from lcml.model.missing import Missing, MissingPolicy
 from lcml.model.model import LogisticCircuit
 
 MODEL_KIND = "lcml model"
 MODEL_VERSION = 4
-"""That of models with a policy for missing inputs. Those whose encoder holds text are written as version 3, all others
-as version 2, which older programs read."""
+"""That of files with a policy for missing inputs or a threshold other than 1/2; those whose encoder holds text are
+written as version 3 and all others as version 2, which older programs read."""
 
 _OF_VTREE = "vtree/left", "vtree/right", "vtree/variable"
 _OF_CIRCUIT = "circuit/or_vtree", "circuit/or_start", "circuit/elem_prime", "circuit/elem_sub"
@@ -41,7 +41,8 @@ def save_model(model: LogisticCircuit, path: str | Path) -> None:
     Raises FormatError where the provenance is not JSON, OutputError where the file cannot be written.
     """
     content, arrays = model_parts(model)
-    version = MODEL_VERSION if model.missing else 3 if any(map(is_text, arrays.values())) else 2
+    newest = not {"missing", "threshold"}.isdisjoint(content)
+    version = MODEL_VERSION if newest else 3 if any(map(is_text, arrays.values())) else 2
     write_container(path, MODEL_KIND, version, content, arrays)
 
 
@@ -65,7 +66,7 @@ def model_parts(model: LogisticCircuit) -> tuple[dict[str, Any], dict[str, NDArr
             owner = {"vtree": part.circuit.vtree, "circuit": part.circuit}.get(name.split("/")[0], part)
             arrays[f"{number}/{name}"] = getattr(owner, name.split("/")[-1])
     arrays |= {f"encoder/{name}": array for name, array in model.encoder.state().items()}
-    content = {
+    content: dict[str, Any] = {
         "classes": [str(c) if isinstance(c, str) else int(c) for c in model.classes],
         "link": model.link,
         "encoder": model.encoder.kind,
@@ -77,6 +78,8 @@ def model_parts(model: LogisticCircuit) -> tuple[dict[str, Any], dict[str, NDArr
         arrays["missing/means"] = model.missing.means
         if model.missing.distribution is not None:
             arrays["missing/log_parameters"] = model.missing.distribution.log_parameters
+    if model.threshold != THRESHOLD:
+        content["threshold"] = model.threshold
     return content, arrays
 
 
@@ -110,7 +113,8 @@ def model_from_parts(content: Mapping[str, Any], arrays: Arrays) -> LogisticCirc
     if of_policy:
         of = None if log_parameters is None else ProbabilisticCircuit(parts[0].circuit, log_parameters)
         fill = Missing(arrays["missing/means"], of)
-    return LogisticCircuit(encoder, parts, classes, weights, arrays["bias"], link, content["provenance"], fill)
+    told = content["provenance"], content.get("threshold", THRESHOLD), fill
+    return LogisticCircuit(encoder, parts, classes, weights, arrays["bias"], link, *told)
 
 
 def _upgraded(content: Mapping[str, Any], arrays: Arrays) -> tuple[Mapping[str, Any], Arrays]:

@@ -43,7 +43,8 @@ class Learner:
     """Learns one circuit over every (view, vtree) of `places` from `train`, all together, choosing by `valid`.
 
     should_stop: asked often; once true, the learner ends after the iteration at hand with what it has. state: where to
-    go on from. Raises SettingsError where the initial circuit exceeds the limits, DataError for an empty set.
+    go on from; warm: with whose structure and weights to begin, also for other examples.
+    Raises SettingsError where the initial circuit exceeds the limits, DataError for an empty set.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class Learner:
         backend: Backend,
         *,
         state: FitState | None = None,
+        warm: FitState | None = None,
         should_stop: Callable[[], bool] = never,
     ) -> None:
         for name, examples in (("training", train), ("validation", valid)):
@@ -64,6 +66,7 @@ class Learner:
                     f"the {name} set is empty; learning needs training and validation examples: check valid_fraction"
                 )
         self.settings, self.backend, self.n_classes, self.state = settings, backend, n_classes, state
+        self.threshold = settings.first_threshold(n_classes)
         self.initial = tuple(initial_part(view, vtree) for view, vtree in places)
         if settings.init == "generative" and not is_whole([part.view for part in self.initial]):
             raise SettingsError(
@@ -75,7 +78,8 @@ class Learner:
         self._started = monotonic() - (0.0 if state is None else state.seconds)
         self._valid_set = valid
         clock = _Clock()
-        self._open(train, () if state is None else state.history)
+        self._warm, begun = warm, state or warm
+        self._open(train, () if begun is None else begun.history)
         clock.lap("features")
         self._opening = clock.laps
 
@@ -106,11 +110,12 @@ class Learner:
         """Fit, then split and fit again until a limit is met, nothing is worth a split, or validation stops
         improving."""
         if self.state is None:
-            start = self._train.zeros()
-            if self.settings.init == "generative":
+            warm = self._warm
+            history, start = ((), self._train.zeros()) if warm is None else (warm.history, warm.parameters)
+            if warm is None and self.settings.init == "generative":
                 literals, part = self.settings.literal_weights, self.parts[0]
                 start = generative_start(part, self._train_set, self._n_sets, self.link, literals, self.backend)
-            yield from self._finish_round((), start, self._opening, ())
+            yield from self._finish_round(history, start, self._opening, ())
         while self.state is not None and not self._is_done():
             clock = _Clock()
             chosen, grown = self._choose(self.state, clock)
@@ -123,7 +128,8 @@ class Learner:
             yield from self._finish_round((*self.state.history, splits), start, clock.laps, tuple(chosen))
 
     def refine(self) -> Iterator[RoundReport]:
-        """Refit the best circuit to convergence with every penalty of the path, the largest first; the best stands."""
+        """Refit the best circuit to convergence with every penalty of the path, the largest first; the best stands, and
+        gets its threshold."""
         if self.state is None:
             return
         state, best_round = self.state, self.state.best.round
@@ -132,7 +138,7 @@ class Learner:
         parameters = state.best.parameters
         for l2 in sorted(set(self.settings.l2_path), reverse=True):
             if self._stopping():
-                return
+                break
             clock = _Clock()
             solution = self._fit(parameters, l2, self.settings.final_iterations, best_round)
             clock.lap("fit")
@@ -142,6 +148,12 @@ class Learner:
                 best = Best(best_round, l2, parameters, report.train_accuracy, report.valid)
                 self.state = dataclasses.replace(self.state, best=best, seconds=self.seconds())
             yield report
+        if isinstance(metric := self.settings.threshold, str):
+            best = self.state.best
+            self.threshold = self._valid.threshold(best.parameters, metric)
+            train, valid = (every.quality(best.parameters, self.threshold) for every in (self._train, self._valid))
+            best = dataclasses.replace(best, train_accuracy=train.accuracy, valid=valid)
+            self.state = dataclasses.replace(self.state, best=best)
 
     def refit(self, examples: EncodedSet) -> Iterator[RoundReport]:
         """Fit the best circuit once more, with its penalty, to `examples`: those of training and validation together.
@@ -208,7 +220,9 @@ class Learner:
     def _report(
         self, phase: str, round: int, l2: float, solution: Solution, clock: "_Clock", chosen: tuple[ChosenSplit, ...]
     ) -> RoundReport:
-        train, valid = (objective.quality(solution.parameters) for objective in (self._train, self._valid))
+        train, valid = (
+            objective.quality(solution.parameters, self.threshold) for objective in (self._train, self._valid)
+        )
         clock.lap("evaluate")
         metric = "accuracy" if self.settings.metric == "auto" else self.settings.metric
         return RoundReport(

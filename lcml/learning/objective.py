@@ -18,8 +18,9 @@ from lcml.arrays import FloatArray
 from lcml.backend import Array
 from lcml.errors import DataError
 from lcml.learning.parameters import Parameters, Parametrisation
-from lcml.model.head import HEADS, Link
+from lcml.model.head import HEADS, THRESHOLD, Link
 from lcml.model.metrics import Quality, quality
+from lcml.model.threshold import ThresholdMetric, best_threshold
 from lcml.passes.feature_store import Chunk, FeatureStore
 
 
@@ -73,8 +74,13 @@ class Objective:
         parts = self.features.map(lambda _, chunk: self._host((chunk.weighted_sum(weights) + bias).T))
         return np.concatenate(list(parts))
 
-    def quality(self, parameters: Parameters) -> Quality:
-        return quality(self.logits(parameters), self.labels, self.n_classes, self.link, self._given)
+    def quality(self, parameters: Parameters, threshold: float = THRESHOLD) -> Quality:
+        return quality(self.logits(parameters), self.labels, self.n_classes, self.link, self._given, threshold)
+
+    def threshold(self, parameters: Parameters, metric: ThresholdMetric) -> float:
+        """The best one, of two classes."""
+        probabilities = self.head.probabilities(self.logits(parameters))
+        return best_threshold(probabilities[:, 1], self.labels, metric, self._given)
 
     def value_and_gradient(
         self, parameters: Parameters, chunks: Sequence[int] | None = None

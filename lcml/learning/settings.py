@@ -8,7 +8,8 @@ from lcml.circuits.splits import MAX_DEPTH
 from lcml.errors import SettingsError
 from lcml.learning.fields import check_fields, setting
 from lcml.learning.scoring import Criterion
-from lcml.model.head import Link
+from lcml.model.head import THRESHOLD, Link
+from lcml.model.threshold import ThresholdMetric
 
 SolverName = Literal["lbfgs", "minibatch"]
 Metric = Literal["auto", "accuracy", "f1-macro", "log-loss"]
@@ -64,6 +65,14 @@ class LearnSettings:
         "What the validation examples measure. auto: log-loss where the structure is trees, else accuracy.",
         SELECTION,
     )
+    threshold: ThresholdMetric | float = setting(
+        THRESHOLD,
+        "Of two classes the second is predicted where its probability is above this: a number, or what is best for the "
+        "accuracy, balanced-accuracy, f1 (of the second class) or f1-macro of the examples that choose.",
+        SELECTION,
+        above=0,
+        below=1,
+    )
     folds: int = setting(
         5,
         "Of the cross-validation that chooses penalty and trees, for tables of up to 30,000 rows.",
@@ -103,6 +112,15 @@ class LearnSettings:
         check_fields(self)
         if not self.l2_path:
             raise SettingsError("l2_path: expected one or more penalties of 0 or more, found none")
+
+    def first_threshold(self, n_classes: int) -> float:
+        """Of a model that is being learned: the number given, 1/2 where it is to be chosen.
+
+        Raises SettingsError for one of other than two classes.
+        """
+        if self.threshold != THRESHOLD and n_classes != 2:
+            raise SettingsError(f"threshold: only two classes have one, these data have {n_classes}; leave it out")
+        return self.threshold if isinstance(self.threshold, float) else THRESHOLD
 
     def as_dict(self) -> dict[str, Any]:
         """The settings as plain values, tuples as lists."""

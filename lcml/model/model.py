@@ -15,7 +15,7 @@ from lcml.circuits.parts import Part
 from lcml.circuits.views import IdentityView
 from lcml.errors import CircuitError
 from lcml.inputs.encoding import Encoder, encoded
-from lcml.model.head import HEADS, Head, Link, predicted_codes
+from lcml.model.head import HEADS, THRESHOLD, Head, Link, predicted_codes
 from lcml.model.missing import Missing, MissingPolicy, check_policy, fit_missing
 from lcml.passes.feature_map import FeatureMap
 
@@ -27,8 +27,9 @@ class LogisticCircuit:
     The features are those of every part, cell by cell, see `lcml.circuits.parts.Part`: flows of literals and elements,
     pooled where the part's view has windows. weights (n_sets, n_features), bias (n_sets,): float64. There is one weight
     set for two classes under the sigmoid, one per class otherwise. `link` makes probabilities: the sigmoid of each
-    logit, normalised over more than two classes (one-vs-rest), or the softmax. `missing`: how examples with missing
-    inputs are predicted, None where they are refused. Raises CircuitError where the shapes do not fit together.
+    logit, normalised over more than two classes (one-vs-rest), or the softmax. Of two classes the second is predicted
+    where its probability is above `threshold`. `missing`: how examples with missing inputs are predicted, None where
+    they are refused. Raises CircuitError where the shapes do not fit together.
     """
 
     encoder: Encoder
@@ -38,9 +39,16 @@ class LogisticCircuit:
     bias: FloatArray
     link: Link = "sigmoid"
     provenance: Mapping[str, Any] = field(default_factory=dict)
+    threshold: float = THRESHOLD
     missing: Missing | None = None
 
     def __post_init__(self) -> None:
+        of_two = len(self.classes) == 2
+        if not (
+            isinstance(self.threshold, float) and (0 < self.threshold < 1 if of_two else self.threshold == THRESHOLD)
+        ):
+            expected_one = "a number above 0 and below 1" if of_two else f"{THRESHOLD} of {len(self.classes)} classes"
+            raise CircuitError(f"model: expected a threshold, {expected_one}, found {self.threshold!r}")
         n_sets = self.head.n_sets(len(self.classes))
         expected = {"weights": (n_sets, sum(part.n_features for part in self.parts)), "bias": (n_sets,)}
         for name, shape in expected.items():
@@ -181,8 +189,12 @@ class LogisticCircuit:
         return self.head.probabilities(self.logits(x, backend, precision))
 
     def predict(self, x: Any, backend: Backend | None = None, precision: Precision = "float32") -> NDArray[Any]:
-        """(n_examples,) the most probable class of every example."""
-        return np.asarray(self.classes)[predicted_codes(self.logits(x, backend, precision))]
+        """(n_examples,) the most probable class of every example, of two as the threshold says."""
+        return np.asarray(self.classes)[self.codes(self.logits(x, backend, precision))]
+
+    def codes(self, logits: FloatArray) -> NDArray[np.int64]:
+        """(n_examples,) the place among `classes` of the class predicted, for logits (n_examples, n_sets)."""
+        return predicted_codes(logits, self.threshold)
 
     def with_missing(self, policy: MissingPolicy, x: Any, backend: Backend | None = None) -> "LogisticCircuit":
         """The model with another policy for missing inputs, fitted to raw training examples x (n_examples, n_features)

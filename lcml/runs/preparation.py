@@ -30,9 +30,9 @@ from lcml.inputs.encoding import EncodedRows, Encoder, encoded
 from lcml.inputs.knots import fit_columns
 from lcml.inputs.rows import Matrix
 from lcml.inputs.table import Table
+from lcml.learning.folds import chosen_by_folds
 from lcml.learning.settings import LearnSettings, Structure
 from lcml.learning.state import EncodedSet
-from lcml.learning.table_learner import chosen_by_folds
 from lcml.model.missing import check_policy
 from lcml.runs.checkpoint import Checkpoint
 from lcml.runs.config import TrainConfig, VtreeKind

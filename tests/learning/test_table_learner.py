@@ -11,9 +11,10 @@ from scipy.optimize import minimize
 from lcml.backend import get_backend
 from lcml.inputs.knots import WIDE, fit_columns
 from lcml.inputs.table import RawColumn, Table
+from lcml.learning.folds import chosen_by_folds
 from lcml.learning.settings import LearnSettings
 from lcml.learning.state import EncodedSet
-from lcml.learning.table_learner import TableLearner, chosen_by_folds
+from lcml.learning.table_learner import TableLearner
 from lcml.model.model import LogisticCircuit
 
 N = 600
