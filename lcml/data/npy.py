@@ -85,9 +85,10 @@ def _open(path: Path) -> BinaryIO:
 
 @contextmanager
 def without_warnings() -> Iterator[None]:
-    """Read headers as Python 2 wrote them without being told so."""
+    """Read headers as Python 2 and numpy 1 wrote them without being told so."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
+        for kind in (UserWarning, DeprecationWarning):
+            warnings.simplefilter("ignore", kind)
         yield
 
 

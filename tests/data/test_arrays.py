@@ -163,6 +163,12 @@ def test_idx_counts_are_compared_before_anything_is_unpacked(tmp_path: Path) -> 
         load_splits(tmp_path)
 
 
+def test_types_under_their_old_names(tmp_path: Path) -> None:
+    np.save(tmp_path / "features.npy", np.zeros((6, 2)))
+    (tmp_path / "labels.npy").write_bytes(_npy((6,), values=b"nynyny", dtype="|a1"))  # numpy 1 called bytes a
+    assert load_splits(tmp_path).classes == ("n", "y")
+
+
 def test_headers_that_python_cannot_read(tmp_path: Path) -> None:
     text = b"-" * 9000 + b"1\n"
     archive = tmp_path / "minus.npz"
