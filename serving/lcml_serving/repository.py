@@ -74,8 +74,10 @@ class Repository:
     table: what is served now, by name and version.
     """
 
-    def __init__(self, settings: Settings, executor: Executor, metrics: Metrics) -> None:
-        self._settings, self._executor, self._metrics = settings, executor, metrics
+    def __init__(
+        self, settings: Settings, executor: Executor, metrics: Metrics, trace: Callable[..., None] | None = None
+    ) -> None:
+        self._settings, self._executor, self._metrics, self._trace = settings, executor, metrics, trace
         self.table: Table = {}
         self._failures: dict[tuple[str, str], Failure] = {}
         self._lock = asyncio.Lock()
@@ -207,6 +209,7 @@ class Repository:
             max_delay=settings.max_batch_delay_ms / 1000,
             parallel=settings.instances,
             report=self._metrics.reporter(name, version),
+            trace=self._trace and partial(self._trace, model.signature),
         )
         try:
             drift = drift_of(model.metadata, model.signature, settings.drift_rows)
