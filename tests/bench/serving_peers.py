@@ -171,7 +171,7 @@ def _mlserver(directory: Path, path: Path, program: Path, workers: int) -> Itera
         process = subprocess.Popen([program, "start", "."], cwd=directory, stdout=log, stderr=log)
     try:
         for _ in range(_WAIT_SECONDS):
-            assert process.poll() is None, "mlserver ended"
+            assert process.poll() is None, (directory / "log").read_text()[-2000:]
             with (
                 contextlib.suppress(OSError),
                 urllib.request.urlopen(f"http://{HOST}:{ports[0]}/v2/models/model/ready"),
