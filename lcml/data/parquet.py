@@ -36,14 +36,23 @@ class ParquetTable:
         return [name for name in self.schema.names if not name.startswith(_PANDAS_INDEX)]
 
     def tables(self, columns: list[str], n_rows: int) -> Iterator[Any]:
-        """The columns as pyarrow tables of up to `n_rows` rows; parts are read one after the other."""
+        """The columns as pyarrow tables of up to `n_rows` rows; parts are read one after the other.
+
+        Raises pyarrow's errors, also where a part holds more or fewer rows than it promises.
+        """
         import pyarrow as pa
 
         schema = pa.schema([self.schema.field(name) for name in columns])
         for part in self.parts:
             with part.open("rb") as handle, _open(handle) as file:
+                missing = file.metadata.num_rows
                 for batch in file.iter_batches(n_rows, columns=columns):
+                    missing -= batch.num_rows
+                    if missing < 0:
+                        break
                     yield pa.Table.from_batches([batch]).select(columns).cast(schema)
+            if missing:
+                raise pa.ArrowInvalid(f"{part.name} holds more or fewer rows than it promises")
 
 
 def is_parquet(path: Path) -> bool:

@@ -42,6 +42,9 @@ MANY_COEFFICIENTS, FEW_EXAMPLES = 4096, 2000
 _BLOCK = 64
 """Columns that are then looked at together."""
 
+_LEAST_DEVIATION = 1e-3
+"""Of a column, as a share of its range: an outlier must not make the rest one point."""
+
 _LEAST_SQUARE = 1e-12
 """Directions of a smaller share of the largest square are rounding errors."""
 
@@ -144,10 +147,10 @@ class AdditiveFit:
     ) -> Theta:
         """Where the loss is least, from `start`; tolerance: of the gradient of the mean loss, preconditioned."""
         basis, hats, targets, weights = self.design.basis, self._hats, self.targets, self.weights[:, None]
-        transposed, total = basis.T.tocsr(), float(self.weights.sum())
+        of_basis, of_hats, total = basis.T.tocsr(), hats.T, float(self.weights.sum())
         share = self.weights @ targets / total
         curvature = max(float((share * (1 - share)).mean()), 1e-3)
-        squares = np.asarray(basis.power(2).T @ (hats.power(2).T @ self.weights))
+        squares = np.asarray(of_basis.power(2) @ (of_hats.power(2) @ self.weights))
         scale = np.append(1 / np.sqrt(squares * curvature + l2), 1 / np.sqrt(total * curvature))[:, None]
 
         def value_and_gradient(flat: FloatArray) -> tuple[float, FloatArray]:
@@ -155,7 +158,7 @@ class AdditiveFit:
             logits = (hats @ (basis @ theta[:-1]) + theta[-1]).T
             residual = self.head.residual(np, logits, targets.T).T * weights
             loss = float((self.head.loss(np, logits, targets.T) * weights.T).sum())
-            gradient = np.vstack([transposed @ (hats.T @ residual) + l2 * theta[:-1], residual.sum(axis=0)])
+            gradient = np.vstack([of_basis @ (of_hats @ residual) + l2 * theta[:-1], residual.sum(axis=0)])
             return (loss + l2 / 2 * float((theta[:-1] ** 2).sum())) / total, (gradient * scale).ravel() / total
 
         def stop(_: FloatArray) -> None:
@@ -221,10 +224,10 @@ def _line(column: Column, mass: FloatArray) -> FloatArray:
     """(n_knots,) the standardised straight line at the knots; none for a category or two knots."""
     if column.kind == "category" or len(column.knots) < 3:
         return np.zeros(0)
-    mass, knots = mass[: len(column.knots)], column.knots
-    mean = np.average(knots, weights=mass)
-    deviation = np.sqrt(np.average((knots - mean) ** 2, weights=mass))
-    return (knots - mean) / max(float(deviation), 1e-3 * float(knots[-1] - knots[0]))
+    share: FloatArray = (column.knots - column.knots[0]) / (column.knots[-1] - column.knots[0])
+    mass = mass[: len(share)]
+    share -= np.average(share, weights=mass)
+    return share / max(float(np.sqrt(np.average(share**2, weights=mass))), _LEAST_DEVIATION)
 
 
 def _basis(column: Column, line: FloatArray) -> FloatArray:

@@ -65,7 +65,7 @@ class LearnSettings:
     )
     folds: int = setting(
         5,
-        "Of the cross-validation that chooses penalty and trees, for tables of up to 100,000 rows.",
+        "Of the cross-validation that chooses penalty and trees, for tables of up to 30,000 rows.",
         SELECTION,
         least=2,
         most=100,

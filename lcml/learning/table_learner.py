@@ -33,7 +33,7 @@ from lcml.model.metrics import Quality, quality
 STRENGTHS = (100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1)
 """Penalties tried for the additive part, see `lcml.learning.additive`."""
 
-MOST_FOR_FOLDS = 100_000
+MOST_FOR_FOLDS = 30_000
 """Examples, times weight sets, up to which folds choose; more tell enough when a part of them is set aside."""
 
 DEPTHS = (3, 6)

@@ -139,7 +139,8 @@ class LogisticCircuit:
     def logits(self, x: Any, backend: Backend | None = None, precision: Precision = "float32") -> FloatArray:
         """(n_examples, n_sets) logits of raw examples (n_examples, n_features), an array or rows in a file.
 
-        Raises DataError for a wrong width, NaN or infinity, ContradictionError where Pr(root) = 0.
+        Raises DataError for a wrong width, NaN or infinity, ContradictionError where Pr(root) = 0, CircuitError for
+        weights whose sums that precision cannot hold.
         """
         backend = backend or get_backend("numpy")
         dtype = np.dtype(precision)
@@ -172,6 +173,10 @@ class LogisticCircuit:
         compiled: dict[tuple[str, str], list[Callable[[Array], Array]]] = self.__dict__.setdefault("_maps", {})
         key = backend.name, dtype.name
         if key not in compiled:
+            with np.errstate(over="ignore"):
+                most = np.abs(self.weights).sum(axis=1).max()
+            if most > float(np.finfo(dtype).max):
+                raise CircuitError(f"model: sums of weights are beyond {dtype}; scale them down")
             terms, first = [], 0
             for part in self.parts:
                 by_cell = np.arange(first, first + part.n_features).reshape(part.view.n_cells, -1)

@@ -301,3 +301,23 @@ def test_a_parquet_file_that_contradicts_itself_ends_no_process(tmp_path: Path) 
     path.write_bytes(content[: column + 1] + b"\x0a" + content[column + 2 :])  # DOUBLE
     with pytest.raises(DataError, match=r"^cannot read \S*t\.parquet: ColumnMetaData type does not match"):
         load_examples(str(path))
+
+
+def test_a_parquet_file_that_promises_other_rows_than_it_holds(tmp_path: Path) -> None:
+    """Where the footer says 41, pyarrow hands out 40."""
+    path = tmp_path / "t.parquet"
+    parquet.write_table(pa.table({"a": np.arange(40.0), "label": list("xy" * 20)}), path)
+    content = path.read_bytes()
+    begins, found = len(content) - 8 - int.from_bytes(content[-8:-4], "little"), 0
+    for place in range(begins, len(content)):
+        if content[place] == 80:  # 40 in Thrift's compact form
+            path.write_bytes(content[:place] + b"\x52" + content[place + 1 :])
+            try:
+                promised = parquet.ParquetFile(path).metadata.num_rows
+            except (pa.ArrowException, OSError):
+                continue
+            if promised == 41:
+                found += 1
+                with pytest.raises(FormatError, match="holds more or fewer rows than it promises"):
+                    load_examples(str(path))
+    assert found

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from lcml.circuits.circuit import Circuit, initial_circuit
 from lcml.circuits.vtree import balanced
-from lcml.errors import FormatError, OutputError
+from lcml.errors import CircuitError, FormatError, OutputError
 from lcml.formats import load_model, save_model
 from lcml.formats.container import TEXT, read_container, write_container
 from lcml.inputs.encoders import ScaleEncoder
@@ -59,6 +59,17 @@ def saved(model: LogisticCircuit, tmp_path: Path) -> Path:
     path = tmp_path / "model.lcml"
     save_model(model, path)
     return path
+
+
+def test_weights_beyond_the_precision_that_computes_are_told(model: LogisticCircuit) -> None:
+    """Sums with the fixture's largest weight, the largest float64, overflow in float32, and two such in float64."""
+    x = np.zeros((1, 2))
+    assert np.isfinite(model.logits(x, precision="float64")).all()
+    with pytest.raises(CircuitError, match="sums of weights are beyond float32"):
+        model.logits(x)
+    twice = replace(model, weights=np.full_like(model.weights, model.weights.max()))
+    with pytest.raises(CircuitError, match="sums of weights are beyond float64"):
+        twice.logits(x, precision="float64")
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
+from lcml.inputs.column import Column
 from lcml.inputs.columns import ColumnsEncoder
 from lcml.inputs.knots import WIDE, fit_columns
 from lcml.inputs.table import RawColumn, Table
@@ -81,6 +82,15 @@ def test_the_function_of_a_number_is_linear_between_its_knots(encoder: ColumnsEn
     given = there.hats @ design.values(theta)
     constant = given[0, 0] - at_knots[0]
     np.testing.assert_allclose(given[:, 0] - constant, np.interp(x, knots, at_knots), atol=1e-12)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1.0, 1e300])
+def test_the_straight_line_is_standardised_on_any_scale(scale: float) -> None:
+    """Its mean is 0 and its variance 1 at knots 0, 1 and 3 of masses 1, 2 and 1: mean 5/4, variance 19/16."""
+    codes = scale * np.array([[0.0], [1.0], [1.0], [3.0]])
+    column = Column("x", "number", scale * np.array([0.0, 1.0, 3.0]), (), False, False)
+    basis = AdditiveDesign((column,), codes, np.ones(4)).basis.toarray()
+    np.testing.assert_allclose(basis[:, 0], (np.array([0.0, 1.0, 3.0]) - 1.25) / np.sqrt(19 / 16))
 
 
 def test_of_more_coefficients_than_examples_the_same_function_is_found() -> None:

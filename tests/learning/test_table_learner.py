@@ -149,9 +149,9 @@ def test_an_example_of_weight_two_is_there_twice() -> None:
 
 
 def test_few_examples_are_divided_into_folds() -> None:
-    assert chosen_by_folds(100_000, 2)
-    assert not chosen_by_folds(100_001, 2)
-    assert not chosen_by_folds(40_000, 3)
+    assert chosen_by_folds(30_000, 2)
+    assert not chosen_by_folds(30_001, 2)
+    assert not chosen_by_folds(10_001, 3)
     learner, _ = learned(dataclasses.replace(SETTINGS, trees=0, folds=3))
     folds = learner.folds
     assert sorted(np.concatenate([choosing for _, choosing in folds]).tolist()) == list(range(N))
