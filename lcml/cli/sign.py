@@ -1,5 +1,7 @@
 """`lcml sign`."""
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -19,10 +21,8 @@ def sign(
     """Sign a model and its sidecar: writes MODEL.sig beside it, as OpenSSF Model Signing has it.
 
     A service started with --require-signature PUBLIC.pem serves nothing else. In a model repository every version is
-    signed for itself. Nothing leaves this machine, and no other is asked.
+    signed for itself. No other machine is asked.
     """
-    from pathlib import Path
-
     from lcml.errors import DataError, SettingsError
     from lcml_serving.model_files import sidecar_path, signature_path
 
@@ -39,7 +39,7 @@ def sign(
         typer.echo(f"{signature_path(path)}: signs {' and '.join(file.name for file in files)}")
 
 
-def _signer(key: Any, password: bytes | None) -> Any:
+def _signer(key: Path, password: bytes | None) -> Any:
     """The configuration of the package model-signing with this key."""
     from lcml.errors import MissingDependencyError, SettingsError
 
@@ -56,15 +56,15 @@ def _signer(key: Any, password: bytes | None) -> Any:
         raise SettingsError(f"--key {key}: {message}") from error
 
 
-def _write(signer: Any, files: Any, place: Any) -> None:
-    from pathlib import Path
+def _write(signer: Any, files: Sequence[Path], place: Path) -> None:
+    """The signature of these files of one directory."""
     from tempfile import TemporaryDirectory
 
     from model_signing import hashing
 
     from lcml.files import write_atomically
 
-    class These(hashing.Config):  # type: ignore[misc]  # the package names the files of a directory no other way
+    class These(hashing.Config):  # type: ignore[misc]  # the package signs all files of a directory otherwise
         def hash(self, model_path: Any, **_: Any) -> Any:
             return super().hash(model_path, files_to_hash=files)
 
