@@ -33,6 +33,7 @@ from lcml.learning.learner import Learner
 from lcml.learning.state import EncodedSet, RoundReport
 from lcml.learning.table_learner import TableLearner, chosen_by_folds
 from lcml.model.head import predicted_codes
+from lcml.model.missing import check_policy
 from lcml.model.model import LogisticCircuit
 from lcml.runs.parameters import Parameters, described, takes
 from lcml.runs.plain import plain, rebuilt
@@ -194,10 +195,14 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
 
     def _logits(self, X: ArrayLike) -> FloatArray:
         check_is_fitted(self)
-        return self.model_.logits(self._features(X)[0], get_backend(self.backend), "float64")
+        features, _ = self._features(X, gaps=self.model_.missing is not None)
+        return self.model_.logits(features, get_backend(self.backend), "float64")
 
-    def _features(self, X: Any, y: Any = _NO_LABELS, *, reset: bool = False) -> tuple[Matrix, NDArray[Any]]:
-        """The features, a `Table` where they are a data frame, and the labels, as scikit-learn checks them."""
+    def _features(
+        self, X: Any, y: Any = _NO_LABELS, *, reset: bool = False, gaps: bool = False
+    ) -> tuple[Matrix, NDArray[Any]]:
+        """The features, a `Table` where they are a data frame, and the labels, as scikit-learn checks them; with `gaps`
+        NaN may be among them."""
         if is_frame(X):
             validate_data(self, X, y, skip_check_array=True, reset=reset)
             table = from_frame(X)
@@ -207,7 +212,8 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
             if y is not _NO_LABELS:
                 check_consistent_length(X, labels)
             return table, labels
-        checked = validate_data(self, X, y, reset=reset, dtype="numeric", accept_sparse="csr")
+        finite = "allow-nan" if gaps else True
+        checked = validate_data(self, X, y, reset=reset, dtype="numeric", accept_sparse="csr", ensure_all_finite=finite)
         features, labels = (checked, np.zeros(0)) if y is _NO_LABELS else checked
         return all_rows(SparseMatrix(features)) if issparse(features) else features, labels
 
@@ -271,6 +277,7 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         everything, stops = None, list[bool]()
         learner: Learner | TableLearner
         if isinstance(encoder, ColumnsEncoder) and with_trees:
+            check_policy(chosen.missing, encoder, ())
             sets = [raw] if aside is rest and eval_examples is None else [raw, choosing]
             column_codes = np.concatenate([encoder.codes(part.features) for part in sets])
             every = np.concatenate([part.labels for part in sets])
@@ -297,6 +304,7 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
                 blocks=encoder.blocks,
             )
             places = choose_places(views, encoder, shape, whole)
+            check_policy(chosen.missing, encoder, [view for view, _ in places])
             learner = Learner(
                 places, train, valid, len(self.classes_), settings, backend, should_stop=lambda: bool(stops)
             )
@@ -328,6 +336,7 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
                 "versions": {"lcml": __version__, "scikit-learn": version("scikit-learn")},
             },
         )
+        self.model_ = self.model_.with_missing(chosen.missing, raw.features, backend)
         if of_table:
             self.model_ = with_reference(self.model_, raw.features, backend)
 

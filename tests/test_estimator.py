@@ -64,6 +64,7 @@ def test_parameters_are_those_of_learning_with_their_defaults() -> None:
         "view",
         "valid_fraction",
         "backend",
+        "missing",
     }
     assert set(parameters) - set(settings) == others | {"columns", "random_state", "verbose"}
     of_run = TrainConfig().as_dict() | {"channels": (), "view": ()}

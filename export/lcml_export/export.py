@@ -113,7 +113,9 @@ def export_model(
     _check_options(model, feature_names)
     place = packaging.place_of(path, name, version)
     names = list(default_names(model.encoder.n_features) if feature_names is None else feature_names)
-    taken = chosen_inputs(model.encoder, inputs, input_dtype, names)
+    taken = dataclasses.replace(
+        chosen_inputs(model.encoder, inputs, input_dtype, names), keeps_gaps=model.missing is not None
+    )
     opset = _chosen_opset(opset, taken.has_text and not chosen.operators.ml)
     compiled = compile_model(model, passes=chosen.passes)
     programs = compiled.programs
@@ -195,6 +197,11 @@ def _circuit_of(model: Any) -> LogisticCircuit:
 
 
 def _check_options(model: LogisticCircuit, feature_names: Sequence[str] | None) -> None:
+    if model.missing is not None and model.missing.policy == "expected":
+        raise SettingsError(
+            "missing: the policy expected has no ONNX graph, since it runs a distribution over the circuit for every "
+            "example; train with --missing prior, or refuse, to export"
+        )
     for label in model.classes:
         if isinstance(label, int) and not _INT64.min <= label <= _INT64.max:
             raise SettingsError(f"class {label}: ONNX has no whole number beyond {_INT64.max}; train on labels of text")
@@ -226,6 +233,8 @@ def _metadata(
         "lcml.n_parameters": str(model.n_parameters),
         "lcml.source_sha256": source_sha256 or content_sha256(model),
     }
+    if model.missing is not None:
+        metadata["lcml.missing"] = model.missing.policy
     if columns := described(taken):
         metadata["lcml.columns"] = json.dumps(columns)
     if isinstance(told := model.provenance.get("reference"), dict):

@@ -125,6 +125,8 @@ def example_inputs(model: LogisticCircuit, inputs: Inputs, seed: int) -> Iterato
         "real": encoder.inputs_at(sparse),
         "close": middle,
     }
+    if model.missing is not None and input_type != "uint8":
+        kinds["missing"] = np.where(generator.random(some) < _GAPS, np.nan, encoder.inputs_at(sparse))
     for kind, values in kinds.items():
         yield kind, _given(encoder, np.clip(values, *_FINITE), input_type)
 
@@ -139,7 +141,7 @@ def _tables(encoder: ColumnsEncoder, inputs: Inputs, generator: np.random.Genera
         else:
             knots = generator.choice([*column.knots, *column.steps], n_rows).astype(inputs.types[j])
             close[:, j] = np.nextafter(knots, generator.choice(np.array([-np.inf, 0, np.inf], knots.dtype), n_rows))
-        close[generator.random(n_rows) < _GAPS * column.gaps, j] = np.nan
+        close[generator.random(n_rows) < _GAPS * (column.gaps or inputs.keeps_gaps), j] = np.nan
     sparse = np.where(generator.random((n_rows, n)) < _ZEROS, 0.0, generator.random((n_rows, n)))
     yield "random", encoder.inputs_at(generator.uniform(-_MARGIN, 1 + _MARGIN, (max(BATCHES), n)))
     yield "Boolean", encoder.inputs_at(generator.integers(0, 2, (n_rows, n)).astype(np.float64))

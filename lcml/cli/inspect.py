@@ -39,6 +39,7 @@ def inspect(
         "classes": list(loaded.classes),
         "n_classes": len(loaded.classes),
         "link": loaded.link,
+        **({"missing": loaded.missing.policy} if loaded.missing else {}),
         "encoder": loaded.encoder.kind,
         "channels": list(loaded.encoder.channels),
         "n_variables": loaded.encoder.n_outputs,

@@ -57,10 +57,14 @@ def contributions(model: LogisticCircuit, x: Any) -> FloatArray:
 
 
 def feature_values(model: LogisticCircuit, x: Any, backend: Backend | None = None) -> FloatArray:
-    """(n_examples, n_features) every feature: flows, pooled where the part's view has windows. In float64 by numpy, or
-    in single precision by `backend`."""
-    encoded = model.encoder.encode(x)
-    return _values(model, encoded.astype(np.float64) if backend is None else encoded, backend or get_backend("numpy"))
+    """(n_examples, n_features) every feature: flows, pooled where the part's view has windows, of examples
+    that lack inputs as the model's policy expects them. In float64 by numpy, or in single precision by `backend`."""
+    encoded = model.encode(x)
+    values = encoded.astype(np.float64) if backend is None else encoded
+    found = _values(model, values, backend or get_backend("numpy"))
+    if model.missing is None:
+        return found
+    return model.missing.with_expected(found, model.encoder.encode(x, gaps=True), lambda f: f[:, model.parts[0].flows])
 
 
 def average_features(model: LogisticCircuit, x: Any, backend: Backend | None = None) -> FloatArray:
@@ -93,7 +97,7 @@ def explain(
     Raises as `LogisticCircuit.logits`.
     """
     one = example if isinstance(example, Table) else [example]
-    encoded = model.encoder.encode(one).astype(np.float64)
+    encoded = model.encode(one).astype(np.float64)
     values = feature_values(model, one, backend)[0].astype(np.float64)
     usual = np.zeros_like(values) if average is None else average
     logits = (model.weights @ values + model.bias)[None, :]

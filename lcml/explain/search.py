@@ -15,8 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lcml.arrays import FloatArray
+from lcml.errors import DataError
 from lcml.explain.bounds import MarginBounds, Margins
 from lcml.explain.domains import Domain
+from lcml.inputs.table import Table
 from lcml.model.head import predicted_codes
 from lcml.model.model import LogisticCircuit
 
@@ -58,6 +60,9 @@ class Search:
     """Questions about one example of a model: what happens to its class while inputs vary. work: see WORK."""
 
     def __init__(self, model: LogisticCircuit, example: Any, *, known: bool = False, work: int = WORK) -> None:
+        rows = example if isinstance(example, Table) else [example]
+        if model.missing is not None and np.isnan(model.encoder.encode(rows, gaps=True)).any():
+            raise DataError("the example lacks an input, and its label is by the policy for that; fill it in")
         self.model = model
         self.domain = Domain.of(model.encoder, example, known=known)
         self.own_logits = model.logits(self.domain.raw(self.domain.own[None]), precision="float64")

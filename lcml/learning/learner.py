@@ -19,6 +19,7 @@ from lcml.circuits.splits import Split
 from lcml.circuits.views import View
 from lcml.circuits.vtree import Vtree
 from lcml.errors import DataError, SettingsError
+from lcml.learning.generative import generative_start
 from lcml.learning.minibatch import minimise_minibatch
 from lcml.learning.objective import Objective
 from lcml.learning.parameters import Parameters, Parametrisation
@@ -28,6 +29,7 @@ from lcml.learning.settings import LearnSettings
 from lcml.learning.solver import Solution, SolverSettings, minimise, never
 from lcml.learning.state import Best, EncodedSet, FitState, RoundReport
 from lcml.model.head import HEADS, Link
+from lcml.model.missing import is_whole
 from lcml.passes.feature_store import FeatureStore
 
 _FULL_SHARE = 0.99
@@ -63,6 +65,10 @@ class Learner:
                 )
         self.settings, self.backend, self.n_classes, self.state = settings, backend, n_classes, state
         self.initial = tuple(initial_part(view, vtree) for view, vtree in places)
+        if settings.init == "generative" and not is_whole([part.view for part in self.initial]):
+            raise SettingsError(
+                "init: generative is for one circuit over whole examples; choose zero or the view whole"
+            )
         self._n_sets = HEADS[settings.link].n_sets(n_classes)
         self._max_features = self._feature_limit()
         self._interrupted = should_stop
@@ -100,7 +106,11 @@ class Learner:
         """Fit, then split and fit again until a limit is met, nothing is worth a split, or validation stops
         improving."""
         if self.state is None:
-            yield from self._finish_round((), self._train.zeros(), self._opening, ())
+            start = self._train.zeros()
+            if self.settings.init == "generative":
+                literals, part = self.settings.literal_weights, self.parts[0]
+                start = generative_start(part, self._train_set, self._n_sets, self.link, literals, self.backend)
+            yield from self._finish_round((), start, self._opening, ())
         while self.state is not None and not self._is_done():
             clock = _Clock()
             chosen, grown = self._choose(self.state, clock)

@@ -13,6 +13,7 @@ from lcml.model.head import Link
 SolverName = Literal["lbfgs", "minibatch"]
 Metric = Literal["auto", "accuracy", "f1-macro", "log-loss"]
 Structure = Literal["auto", "splits", "trees"]
+Start = Literal["zero", "generative"]
 
 STRUCTURE, LIMITS, SELECTION = "Structure", "Limits", "Model selection"
 WEIGHTS, COMPUTATION = "Weights", "Computation"
@@ -77,6 +78,12 @@ class LearnSettings:
     )
     refit: bool = setting(False, "Fit what did best once more, to training and validation examples.", SELECTION)
     solver: SolverName = setting("lbfgs", "How weights are fitted; minibatch is for data larger than memory.", WEIGHTS)
+    init: Start = setting(
+        "zero",
+        "Weights of the first fit. generative: of the posterior under a distribution per class over the initial "
+        "circuit, for one circuit over the whole example.",
+        WEIGHTS,
+    )
     round_iterations: int = setting(20, "Most iterations of a fit while the circuit grows.", WEIGHTS, least=1)
     final_iterations: int = setting(60, "Most iterations of a fit at the end.", WEIGHTS, least=1)
     tolerance: float = setting(1e-5, "Gradient at which a fit has converged.", WEIGHTS, least=0)

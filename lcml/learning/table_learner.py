@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from lcml.arrays import FloatArray
 from lcml.backend import Backend
 from lcml.circuits.parts import Part
+from lcml.errors import SettingsError
 from lcml.inputs.columns import ColumnsEncoder
 from lcml.learning.additive import AdditiveDesign, AdditiveFit, Theta
 from lcml.learning.assembly import assembled
@@ -77,6 +78,8 @@ class TableLearner:
         held_out: bool = False,
         should_stop: Callable[[], bool] = never,
     ) -> None:
+        if settings.init == "generative":
+            raise SettingsError("init: generative is for the structure splits; choose that, or leave init out")
         self.encoder, self.settings, self.backend, self.n_classes = encoder, settings, backend, n_classes
         self.link: Link = "sigmoid" if n_classes == 2 else "softmax"
         self.state: FitState | None = None

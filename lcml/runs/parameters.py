@@ -15,6 +15,7 @@ from lcml.errors import SettingsError
 from lcml.inputs.encoders import EncoderKind
 from lcml.learning.fields import about, expected, same_setting, setting
 from lcml.learning.settings import LearnSettings
+from lcml.model.missing import MissingPolicy
 from lcml.runs.config import TrainConfig, VtreeKind
 
 RandomState: TypeAlias = int | np.random.RandomState | np.random.Generator | None
@@ -46,6 +47,7 @@ class Parameters(LearnSettings):
     channels: Sequence[str] = same_setting(TrainConfig, "channels")
     augment: str | None = same_setting(TrainConfig, "augment")
     view: Sequence[str] = same_setting(TrainConfig, "view")
+    missing: MissingPolicy = same_setting(TrainConfig, "missing")
     valid_fraction: float = setting(
         TrainConfig.valid_fraction,
         "Share of each class set aside to choose the model by; 0: the training examples choose.",

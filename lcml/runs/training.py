@@ -148,7 +148,8 @@ class _Run:
     def conclude(self, stopped: bool) -> Outcome:
         """Save the best model, then test it and record what came out."""
         config, splits, backend = self.prepared.config, self.prepared.splits, self.prepared.backend
-        model = with_reference(self._best_model(stopped), splits.train.features, backend)
+        model = self._best_model(stopped).with_missing(config.missing, splits.train.features, backend)
+        model = with_reference(model, splits.train.features, backend)
         save_model(model, config.model_path)
 
         examples = splits.test if len(splits.test) else splits.valid

@@ -128,7 +128,7 @@ def _load(path: Path, files: Mapping[str, bytes], name: str, version: str, intra
     named = _json_list(path, metadata, "lcml.feature_names", n_features)
     feature_names = None if named is None else tuple(str(feature) for feature in named)
     return OnnxModel(
-        signature=Signature(name, version, inputs, outputs, feature_names, columns),
+        signature=Signature(name, version, inputs, outputs, feature_names, columns, "lcml.missing" in metadata),
         sha256=hashlib.sha256(content).hexdigest(),
         conditions=_conditions(path, files, _width(outputs, CONTRIBUTIONS)),
         classes=classes,

@@ -13,7 +13,7 @@ _HEAD = """# Settings
 Every option of `lcml train`. Its name is also the key in a file for `--config` and, with `_` for `-`, the argument of
 `LogisticCircuitClassifier`, which has those of Structure (but `vtree_offset`), Limits, Model selection, Weights and
 Computation, and of Data `valid_fraction`, `encoder`, `columns` (by column, `--column`), `class_weight`, `divisor`,
-`image_shape`, `channels` and `augment`.
+`image_shape`, `channels` and `augment`, and of Results `missing`.
 `python -m tests.cli.settings_page` makes this page from the program.
 """
 

@@ -413,7 +413,9 @@ def test_output_to_a_full_disk_is_an_error(arguments: tuple[str, ...], model_pat
 
 
 def test_wrong_conversions_are_refused(model_path: Path, tmp_path: Path) -> None:
-    assert "expected one .circuit and one .lcml file" in refused("convert", model_path, "-o", tmp_path / "other.lcml")
+    assert "expected one .circuit, or a .psdd per class, and one .lcml file" in refused(
+        "convert", model_path, "-o", tmp_path / "other.lcml"
+    )
     assert "give the file of its vtree" in refused("convert", "a.circuit", "-o", tmp_path / "a.lcml")
     options = ("--vtree", "a.vtree", "-o", tmp_path / "a.lcml", "--classes", "a,,b")
     assert "classes: expected distinct names" in refused("convert", "a.circuit", *options)

@@ -171,8 +171,8 @@ def test_what_is_no_readable_file_is_refused(tmp_path: Path) -> None:
 
 def test_a_newer_file_and_another_kind_are_named(tmp_path: Path) -> None:
     path = tmp_path / "file"
-    write_container(path, "lcml model", 4, {}, {})
-    with pytest.raises(FormatError, match="of version 4, newer than the 3 known here: upgrade lcml"):
+    write_container(path, "lcml model", 5, {}, {})
+    with pytest.raises(FormatError, match="of version 5, newer than the 4 known here: upgrade lcml"):
         load_model(path)
     write_container(path, "lcml checkpoint", 1, {}, {})
     with pytest.raises(FormatError, match="expected a lcml model file, found a 'lcml checkpoint'"):
