@@ -14,6 +14,7 @@ metadata_props  lcml.classes (JSON list), lcml.feature_names (JSON list, optiona
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -145,6 +146,8 @@ def _session_options(intra_op_threads: int) -> Any:
     options.log_severity_level = 3
     # Idle threads of several sessions must not burn the cores that the others need.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    # Weights in files of their own, which nobody has checked, would be looked for in the current directory.
+    options.add_session_config_entry("session.model_external_initializers_file_folder_path", os.devnull)
     return options
 
 
