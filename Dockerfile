@@ -6,6 +6,7 @@
 #   docker run --read-only -p 8000:8000 -v "$PWD/models:/models:ro" lcml-serving
 #   docker run -v "$PWD:/home/lcml" --user "$(id -u)" lcml-train DATA --option value
 #
+# EXTRAS="serving grpc otel verify" adds gRPC, traces and signatures to the service.
 # PIP_INDEX_URL and PIP_CERT reach pip during the build and stay out of the images.
 
 ARG BASE=python:3.11-slim
@@ -13,12 +14,14 @@ ARG BASE=python:3.11-slim
 FROM ${BASE} AS build-serving
 ARG PIP_INDEX_URL
 ARG PIP_CERT
+ARG EXTRAS=serving
 COPY pyproject.toml /build/
-# pyproject.toml alone says what the service needs: its extra and numpy
+# pyproject.toml alone says what the service needs: its extras and numpy
 RUN python3 -m venv /build/venv && python3 -c 'import tomllib; \
     project = tomllib.load(open("/build/pyproject.toml", "rb"))["project"]; \
     numpy = next(name for name in project["dependencies"] if name.startswith("numpy")); \
-    print(numpy, *project["optional-dependencies"]["serving"], sep="\n")' > /build/requirements.txt
+    extras = [project["optional-dependencies"][name] for name in "'"$EXTRAS"'".split()]; \
+    print(numpy, *sum(extras, []), sep="\n")' > /build/requirements.txt
 RUN /build/venv/bin/pip install --no-cache-dir --target /opt/serving -r /build/requirements.txt \
     && rm -rf /opt/serving/bin && find /opt/serving -type d -name tests -prune -exec rm -rf {} +
 COPY serving/lcml_serving /opt/serving/lcml_serving

@@ -1,9 +1,8 @@
 """Logistic circuits as a scikit-learn classifier, for pipelines, cross-validation and searches."""
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial, reduce
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Self, TypeAlias
@@ -18,39 +17,25 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 from lcml import __version__
 from lcml.arrays import FloatArray
 from lcml.backend import get_backend
+from lcml.backend.threads import at_most
 from lcml.data import Examples
 from lcml.data.labels import spelled
-from lcml.data.stratify import set_aside
 from lcml.errors import DataError, MissingDependencyError, SettingsError
 from lcml.explain.importance import feature_importances
 from lcml.explain.names import known_names
 from lcml.formats import load_model, save_model
 from lcml.inputs.columns import ColumnsEncoder
-from lcml.inputs.encoding import CodedRows, coded, encoded
-from lcml.inputs.rows import Matrix, SparseMatrix, all_rows, join
+from lcml.inputs.rows import Matrix, SparseMatrix, all_rows
 from lcml.inputs.table import from_frame, is_frame
-from lcml.learning.learner import Learner
-from lcml.learning.state import EncodedSet, RoundReport
-from lcml.learning.table_learner import TableLearner, chosen_by_folds
-from lcml.model.head import predicted_codes
+from lcml.learning.table_learner import TableLearner
 from lcml.model.model import LogisticCircuit
 from lcml.runs.config import NO_MINIBATCH
+from lcml.runs.fitting import Given, Warm, begin
 from lcml.runs.parameters import Parameters, described, takes
 from lcml.runs.plain import plain, rebuilt
-from lcml.runs.preparation import (
-    check_shape,
-    choose_places,
-    choose_vtree,
-    encoded_shape,
-    grows_trees,
-    make_encoder,
-    takes_columns,
-    to_learn_from,
-)
 from lcml.runs.records import RoundRecord
 from lcml.runs.reference import with_reference
-from lcml.runs.specs import parse_augment, parse_view
-from lcml.runs.weighting import class_weights, example_weights, joined_weights, merged
+from lcml.runs.weighting import example_weights
 from lcml.spread import Engine
 from lcml.tracking.autologging import follow
 
@@ -78,8 +63,8 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         feature_importances_    (n_features_in_,), see `lcml.explain.importance`; 128 training examples are kept for it
 
     An example of weight 2 counts as one that is there twice, in the vtree, in fitting, in choosing splits (and
-    `minimum_support`) and in validation; one of weight 0 is left out. Only what is set aside for validation is drawn
-    without weights: with valid_fraction=0, they give the model of repeated examples.
+    `minimum_support`) and in validation; one of weight 0 is left out. Trees alone are chosen by examples that are drawn
+    without the weights; all else is the model of repeated examples. A copy begins anew, also with warm_start.
     """
 
     @takes(Parameters)
@@ -105,7 +90,8 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
             return self.fit(X, y, sample_weight, eval_set=eval_set, callback=callback)
         if hasattr(X, "__dask_graph__"):
             return self._fit_on_cluster(X, y, sample_weight, eval_set, callback)
-        return self._fit(X, y, sample_weight, eval_set, callback, None)
+        features, labels = self._features(X, y, reset=True)
+        return self._fit(features, labels, sample_weight, eval_set, callback, None)
 
     def _fit_on_cluster(self, X: Any, y: Any, sample_weight: Any, eval_set: Any, callback: Callback | None) -> Self:
         """As `fit`, a dask collection, whose partitions stay on the workers."""
@@ -118,19 +104,25 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         if self.solver == "minibatch":
             raise SettingsError(f"solver: {NO_MINIBATCH}")
         with current() as engine:
-            rows = engine.collection(X)
-            like = np.empty((1, rows.shape[1])) if hasattr(X, "chunks") else X._meta
+            features = engine.collection(X)
+            like = np.empty((1, features.shape[1])) if hasattr(X, "chunks") else X._meta
             validate_data(self, like, skip_check_array=True, reset=True)
             labels, weights = computed((y, sample_weight))
-            return self._fit(rows, labels, weights, None, callback, engine)
+            labels = column_or_1d(labels, warn=True)
+            check_consistent_length(features, labels)
+            return self._fit(features, labels, weights, None, callback, engine)
 
     def _fit(
-        self, X: Any, y: Any, sample_weight: Any, eval_set: Any, callback: Callback | None, engine: Engine | None
+        self,
+        features: Matrix,
+        labels: NDArray[Any],
+        sample_weight: Any,
+        eval_set: Any,
+        callback: Callback | None,
+        engine: Engine | None,
     ) -> Self:
         chosen = Parameters(**self.get_params(deep=False))
-        features, labels = self._features(X, y, reset=True) if engine is None else (X, column_or_1d(y, warn=True))
-        if engine is not None:
-            check_consistent_length(features, labels)
+        before: Warm | None = self.__dict__.get("_warm") if chosen.warm_start else None
         check_classification_targets(labels)
         weights = example_weights(sample_weight, len(labels))
         self.classes_ = np.unique(labels if weights is None else labels[weights > 0])
@@ -142,7 +134,8 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         if len(self.classes_) < 2:
             raise DataError("the labels are all of one class; give examples of at least two classes")
         valid = None if eval_set is None else self._eval_examples(eval_set)
-        self._learn(chosen, examples, weights, valid, callback, engine)
+        with at_most(chosen.n_threads):
+            self._learn(chosen, examples, weights, valid, callback, before, engine)
         return self
 
     @property
@@ -154,16 +147,16 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         return feature_importances(self.model_, self._sample, get_backend(self.backend))
 
     def decision_function(self, X: ArrayLike) -> FloatArray:
-        """Logits: (n_examples, n_classes), or for two classes (n_examples,), above 0 for the second class."""
+        """Logits: (n_examples, n_classes), or for two classes (n_examples,), the log-odds of the second class."""
         logits = self._logits(X)
         if logits.shape[1] == 1:
             return logits[:, 0]
         return logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """(n_examples,) the most probable class of every example."""
-        codes = predicted_codes(self._logits(X))
-        predicted: NDArray[Any] = self.classes_[codes]
+        """(n_examples,) the most probable class of every example, or of two as `threshold` says."""
+        logits = self._logits(X)
+        predicted: NDArray[Any] = self.classes_[self.model_.codes(logits)]
         return predicted
 
     def predict_proba(self, X: ArrayLike) -> FloatArray:
@@ -215,7 +208,7 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         return export_model(model, path, **{"feature_names": known_names(model), **options})
 
     def __getstate__(self) -> dict[str, Any]:
-        state: dict[str, Any] = super().__getstate__()
+        state: dict[str, Any] = {name: value for name, value in super().__getstate__().items() if name != "_warm"}
         return plain(state) if "model_" in state else state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -223,10 +216,15 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
 
     def _logits(self, X: ArrayLike) -> FloatArray:
         check_is_fitted(self)
-        return self.model_.logits(self._features(X)[0], get_backend(self.backend), "float64")
+        with at_most(Parameters(n_jobs=self.n_jobs).n_threads):
+            features, _ = self._features(X, gaps=self.model_.missing is not None)
+            return self.model_.logits(features, get_backend(self.backend), "float64")
 
-    def _features(self, X: Any, y: Any = _NO_LABELS, *, reset: bool = False) -> tuple[Matrix, NDArray[Any]]:
-        """The features, a `Table` where they are a data frame, and the labels, as scikit-learn checks them."""
+    def _features(
+        self, X: Any, y: Any = _NO_LABELS, *, reset: bool = False, gaps: bool = False
+    ) -> tuple[Matrix, NDArray[Any]]:
+        """The features, a `Table` where they are a data frame, and the labels, as scikit-learn checks them; with `gaps`
+        NaN may be among them."""
         if is_frame(X):
             validate_data(self, X, y, skip_check_array=True, reset=reset)
             table = from_frame(X)
@@ -236,7 +234,8 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
             if y is not _NO_LABELS:
                 check_consistent_length(X, labels)
             return table, labels
-        checked = validate_data(self, X, y, reset=reset, dtype="numeric", accept_sparse="csr")
+        finite = "allow-nan" if gaps else True
+        checked = validate_data(self, X, y, reset=reset, dtype="numeric", accept_sparse="csr", ensure_all_finite=finite)
         features, labels = (checked, np.zeros(0)) if y is _NO_LABELS else checked
         return all_rows(SparseMatrix(features)) if issparse(features) else features, labels
 
@@ -262,90 +261,18 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         weights: FloatArray | None,
         eval_examples: Examples | None,
         callback: Callback | None,
+        before: Warm | None,
         engine: Engine | None,
     ) -> None:
-        settings, valid_fraction = chosen.learning(), chosen.valid_fraction if eval_examples is None else 0
-        if valid_fraction == 0 and chosen.augment is None:  # no draw: weights are repeated examples
-            examples, weights = merged(examples, weights)
-        codes = examples.labels
-        shape = check_shape(chosen.image_shape, examples.features.shape[1], "X")
-        names = getattr(self, "feature_names_in_", None)
-        of_table = takes_columns(chosen.encoder, examples.features, shape, chosen.channels)
-        with_trees = grows_trees(settings.structure, of_table, chosen.vtree, chosen.view)
-        in_folds = with_trees and chosen_by_folds(len(codes), len(self.classes_)) and eval_examples is None
-        rest, aside = set_aside(codes, 0 if in_folds else valid_fraction, settings.seed)
-        raw = examples.select(rest)
-        of_rest = None if weights is None else weights[rest]
-        kinds = dict(chosen.columns or {})
-        encoder, left_out = make_encoder(
-            chosen.encoder, raw.features, chosen.divisor, shape, chosen.channels, names, kinds, of_rest
-        )
+        stops: list[bool] = []
+        names = tuple(getattr(self, "feature_names_in_", ())) or None
+        of_data = Given(examples, weights, self.classes_, eval_examples, names)
+        begun = begin(chosen, of_data, before, should_stop=lambda: bool(stops), engine=engine)
+        learner = begun.learner
         if chosen.verbose:
-            print(*left_out, sep="\n", end="\n" * bool(left_out))
-        backend = get_backend(chosen.backend)
-        by_class = class_weights(chosen.class_weight, self.classes_, codes, weights)
-        if by_class is not None:
-            weights = by_class[codes] * (1 if weights is None else weights)
-            of_rest = weights[rest]
-
-        augmentation = None if chosen.augment is None else parse_augment(chosen.augment)
-
-        def training(rows: NDArray[np.intp]) -> EncodedSet:
-            of_rows = None if weights is None else weights[rows]
-            return to_learn_from(examples.select(rows), encoder, augmentation, shape, settings, backend, of_rows)
-
-        choosing = eval_examples or examples.select(aside)
-        choosing_weights = None if weights is None or eval_examples is not None else weights[aside]
-        if by_class is not None and eval_examples is not None:
-            choosing_weights = by_class[eval_examples.labels]
-        everything, stops = None, list[bool]()
-        column_codes: FloatArray | CodedRows
-        learner: Learner | TableLearner
-        if isinstance(encoder, ColumnsEncoder) and with_trees:
-            sets = [raw] if aside is rest and eval_examples is None else [raw, choosing]
-            if engine is None:
-                column_codes = np.concatenate([encoder.codes(part.features) for part in sets])
-            else:
-                column_codes = coded(encoder, reduce(join, [part.features for part in sets]))
-            every = np.concatenate([part.labels for part in sets])
-            learner = TableLearner(
-                encoder,
-                EncodedSet(column_codes, every, joined_weights(of_rest, choosing_weights, len(every))),
-                len(rest),
-                len(self.classes_),
-                settings,
-                backend,
-                held_out=eval_examples is not None,
-                should_stop=lambda: bool(stops),
-                engine=engine,
-            )
-        else:
-            train = training(rest)
-            valid = EncodedSet(encoded(encoder, choosing.features), choosing.labels, choosing_weights)
-            views = [parse_view(text) for text in chosen.view or ("whole",)]
-            whole = partial(
-                choose_vtree,
-                chosen.vtree,
-                encoded_shape(encoder, shape),
-                train,
-                seed=settings.seed,
-                blocks=encoder.blocks,
-            )
-            places = choose_places(views, encoder, shape, whole)
-            learner = Learner(
-                places,
-                train,
-                valid,
-                len(self.classes_),
-                settings,
-                backend,
-                should_stop=lambda: bool(stops),
-                engine=engine,
-            )
-            if settings.refit and len(rest) < len(codes):
-                everything = partial(training, np.arange(len(codes)))
+            print(*begun.left_out, sep="\n", end="\n" * bool(begun.left_out))
         self.history_: list[RoundRecord] = []
-        for report in _reports(learner, everything):
+        for report in begun.reports():
             self.history_.append(RoundRecord.of(report))
             if chosen.verbose:
                 print(self.history_[-1].line())
@@ -353,36 +280,33 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
                 stops.append(True)
         assert learner.state is not None
         self.best_round_ = learner.state.best.round
-        sample = np.random.default_rng(settings.seed).permutation(len(raw))[:_IMPORTANCE_EXAMPLES]
-        self._sample = raw.features[sample]
+        self._warm = begun.warm() if chosen.warm_start else None
+        raw = begun.training.features
+        sample = np.random.default_rng(begun.settings.seed).permutation(len(raw))[:_IMPORTANCE_EXAMPLES]
+        self._sample = raw[sample]
         parts, fitted = learner.best()
         self.model_ = LogisticCircuit(
-            encoder=learner.encoder if isinstance(learner, TableLearner) else encoder,
+            encoder=learner.encoder if isinstance(learner, TableLearner) else begun.encoder,
             parts=parts,
             classes=_model_classes(self.classes_),
             weights=fitted.weights,
             bias=fitted.bias,
             link=learner.link,
+            threshold=learner.threshold,
             provenance={
-                "settings": settings.as_dict()
+                "settings": begun.settings.as_dict()
                 | {"channels": list(chosen.channels), "augment": chosen.augment, "view": list(chosen.view)},
                 "data": {"feature_names": [str(name) for name in getattr(self, "feature_names_in_", ())] or None},
                 "versions": {"lcml": __version__, "scikit-learn": version("scikit-learn")},
             },
         )
-        if of_table:
-            self.model_ = with_reference(self.model_, raw.features, backend)
+        backend = get_backend(chosen.backend)
+        self.model_ = self.model_.with_missing(chosen.missing, raw, backend)
+        if isinstance(begun.encoder, ColumnsEncoder):
+            self.model_ = with_reference(self.model_, raw, backend)
 
 
 LogisticCircuitClassifier.__doc__ = f"{LogisticCircuitClassifier.__doc__}\n{described(Parameters)}"
-
-
-def _reports(learner: Learner | TableLearner, everything: Callable[[], EncodedSet] | None) -> Iterator[RoundReport]:
-    """The rounds, the penalties and, on `everything`, the refit."""
-    yield from learner.grow()
-    yield from learner.refine()
-    if everything is not None:
-        yield from learner.refit(everything())
 
 
 def _model_classes(classes: NDArray[Any]) -> tuple[int, ...] | tuple[str, ...]:

@@ -12,10 +12,10 @@ from tests.bench.contenders import CONTENDERS, categories, texts
 from tests.bench.tables import (
     BEGIN,
     END,
+    MEASURES,
     accuracy,
     auc,
     between_markers,
-    ece,
     log_loss,
     markdown,
     mean_ranks,
@@ -38,6 +38,7 @@ def test_log_loss_is_clipped() -> None:
 
 
 def test_accuracy_and_calibration_error() -> None:
+    ece = MEASURES["ECE"]
     assert accuracy(LABELS, P) == 2 / 4
     # each top probability in a bin of its own: |1 - .5|, |0 - .6|, |1 - .8|, |0 - .7|
     assert ece(LABELS, P) == pytest.approx((0.5 + 0.6 + 0.2 + 0.7) / 4)

@@ -4,6 +4,8 @@ import dataclasses
 import inspect
 import pickle
 import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 from lcml import LogisticCircuitClassifier, load_model, save_model
+from lcml.backend.machine import cores
+from lcml.backend.threads import _Shared
 from lcml.circuits.views import IdentityView, WindowView
 from lcml.circuits.vtree import balanced
 from lcml.data.labels import code_labels
@@ -25,25 +29,15 @@ from lcml.errors import DataError, SettingsError
 from lcml.learning.learner import Learner
 from lcml.learning.settings import LearnSettings
 from lcml.runs.config import TrainConfig
+from lcml.runs.parameters import Parameters
 from lcml.runs.records import RoundRecord
 
 FAST: dict[str, Any] = {"rounds": 2, "l2_path": (1e-3,), "backend": "numpy"}
 
-_DRAWN = "the validation examples are drawn without the weights, so that a weight of 2 is not an example there twice"
-INAPPLICABLE = {
-    "check_sample_weight_equivalence_on_dense_data": _DRAWN,
-    "check_sample_weight_equivalence_on_sparse_data": _DRAWN,
-}
-
 
 def test_scikit_learn_checks() -> None:
-    """All of check_estimator but INAPPLICABLE and what scikit-learn itself skips."""
-    results = check_estimator(
-        LogisticCircuitClassifier(**{**FAST, "rounds": 1}),
-        expected_failed_checks=INAPPLICABLE,
-        on_fail=None,
-        on_skip=None,
-    )
+    """All of check_estimator but what scikit-learn itself skips."""
+    results = check_estimator(LogisticCircuitClassifier(**{**FAST, "rounds": 1}), on_fail=None, on_skip=None)
     failed = {result["check_name"]: result["exception"] for result in results if result["status"] == "failed"}
     assert failed == {}
     assert sum(result["status"] == "passed" for result in results) > 40
@@ -64,8 +58,9 @@ def test_parameters_are_those_of_learning_with_their_defaults() -> None:
         "view",
         "valid_fraction",
         "backend",
+        "missing",
     }
-    assert set(parameters) - set(settings) == others | {"columns", "random_state", "verbose"}
+    assert set(parameters) - set(settings) == others | {"columns", "n_jobs", "random_state", "verbose", "warm_start"}
     of_run = TrainConfig().as_dict() | {"channels": (), "view": ()}
     assert {name: parameters[name] for name in others} == {name: of_run[name] for name in others}
 
@@ -165,14 +160,14 @@ def test_weights_are_repeated_examples(spread: int) -> None:
 
 
 def test_weights_count_in_validation(monkeypatch: pytest.MonkeyPatch) -> None:
-    x, y = load_iris(return_X_y=True)
-    given: list[Any] = []
+    x, once = np.unique(load_iris().data, axis=0, return_index=True)
+    y, given = load_iris().target[once], list[Any]()
 
     def spy(places: Any, train: Any, valid: Any, *rest: Any, **others: Any) -> Learner:
         given.extend((train, valid))
         return Learner(places, train, valid, *rest, **others)
 
-    monkeypatch.setattr("lcml.estimator.Learner", spy)
+    monkeypatch.setattr("lcml.runs.fitting.Learner", spy)
     weight = 1.0 + x[:, 0]
     settings: dict[str, Any] = {**FAST, "encoder": "divide", "divisor": 10.0}
     LogisticCircuitClassifier(**settings).fit(x, y, sample_weight=weight)
@@ -413,3 +408,67 @@ def test_classes_are_spelled_as_a_files_are(y: NDArray[Any], classes: tuple[obje
     """As `lcml train` spells them, so that a model of one takes the data of the other."""
     fitted = LogisticCircuitClassifier(rounds=0, backend="numpy").fit(np.arange(40.0).reshape(20, 2), y)
     assert fitted.model_.classes == classes == code_labels(y, "y")[0]
+
+
+def test_n_jobs_are_threads_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many functions of a map are under way at once as are allowed, in fit and in predict; the model is the same."""
+    under_way, most, lock = 0, 0, threading.Lock()
+    pool = ThreadPoolExecutor(4)
+
+    class Counting:
+        def submit(self, function: Any, item: Any) -> Any:
+            nonlocal under_way, most
+            with lock:
+                under_way += 1
+                most = max(most, under_way)
+            future = pool.submit(function, item)
+            future.add_done_callback(done)
+            return future
+
+    def done(_: Any) -> None:
+        nonlocal under_way
+        with lock:
+            under_way -= 1
+
+    monkeypatch.setattr(_Shared, "pool", lambda self: Counting())
+    x, y = (array.repeat(20, axis=0) for array in iris())
+    x = x + np.random.default_rng(0).normal(0, 1e-3, x.shape)
+    found = []
+    for n_jobs, allowed in ((1, 0), (2, 2)):
+        most = 0
+        classifier = LogisticCircuitClassifier(**FAST, n_jobs=n_jobs).fit(x, y)
+        found.append(classifier.predict_proba(x))
+        assert most == allowed
+    np.testing.assert_array_equal(found[0], found[1])
+    pool.shutdown()
+    with pytest.raises(SettingsError, match="n_jobs: expected a number of threads, or one below 0"):
+        LogisticCircuitClassifier(**FAST, n_jobs=0).fit(x, y)
+    assert [Parameters(n_jobs=n).n_threads for n in (None, 3, -1, -10_000)] == [None, 3, cores(), 1]
+
+
+def test_a_warm_start_goes_on() -> None:
+    """Two rounds, and on the same data two more: the splits of the first two are kept, and so are the weights."""
+    x, y = load_breast_cancer(return_X_y=True)
+    settings: dict[str, Any] = {**FAST, "growth": 0.1, "patience": 9, "warm_start": True}
+    classifier = LogisticCircuitClassifier(**settings).fit(x, y)
+    first, history = classifier.__dict__["_warm"].state, classifier.history_
+    classifier.set_params(rounds=4).fit(x, y)
+    assert [record.round for record in classifier.history_ if record.phase == "grow"] == [2, 3, 4]
+    assert classifier.__dict__["_warm"].state.history[:2] == first.history
+    assert classifier.history_[0].train_loss < history[-2].train_loss  # it was fitted once more
+    again = pickle.loads(pickle.dumps(classifier)).fit(x, y)
+    assert [record.round for record in again.history_ if record.phase == "grow"] == [0, 1, 2, 3, 4]
+    with pytest.raises(SettingsError, match="warm_start: other features and classes than in the last fit; fit a clone"):
+        classifier.fit(x[:, 1:], y + 1)
+    with pytest.raises(SettingsError, match="warm_start: other depth and link than in the last fit"):
+        classifier.set_params(link="softmax", depth=1).fit(x, y)
+    cold = LogisticCircuitClassifier(**{**settings, "warm_start": False}).fit(x, y)
+    assert [record.round for record in cold.fit(x, y).history_ if record.phase == "grow"] == [0, 1, 2]
+
+
+def test_trees_have_no_warm_start() -> None:
+    import pandas
+
+    frame = pandas.DataFrame(iris()[0], columns=list("abcd"))
+    with pytest.raises(SettingsError, match="warm_start: trees are chosen all together, by examples"):
+        LogisticCircuitClassifier(warm_start=True).fit(frame, iris()[1])

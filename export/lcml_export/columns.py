@@ -11,8 +11,11 @@ from lcml.inputs.columns import ColumnsEncoder
 from lcml_export.graph import ML_DOMAIN, Graph, onnx_type
 
 
-def codes(graph: Graph, encoder: ColumnsEncoder, types: Sequence[str], kind: Any, output: str) -> None:
-    """The value `output` (n_examples, n_columns) of type `kind`: the codes of every column, NaN for a gap.
+def codes(
+    graph: Graph, encoder: ColumnsEncoder, types: Sequence[str], kind: Any, output: str, *, keeps_gaps: bool = False
+) -> None:
+    """The value `output` (n_examples, n_columns) of type `kind`: the codes of every column, NaN for a gap, of a
+    category where training had some or `keeps_gaps`.
 
     types: of the inputs, each (n_examples, 1) and named as its column: float32, float64, or text, where "" is a gap.
     """
@@ -20,7 +23,11 @@ def codes(graph: Graph, encoder: ColumnsEncoder, types: Sequence[str], kind: Any
     for given in dict.fromkeys(types):
         own = [j for j, dtype in enumerate(types) if dtype == given]
         columns = [encoder.columns[j] for j in own]
-        names = [_place(graph, column) for column in columns] if given == "text" else [c.name for c in columns]
+        names = (
+            [_place(graph, column, column.gaps or keeps_gaps) for column in columns]
+            if given == "text"
+            else [c.name for c in columns]
+        )
         joined = graph.concat(names, axis=1)
         same = ("float32" if given == "text" else given) == np.dtype(kind).name
         parts.append(joined if same else graph.op("Cast", joined, to=onnx_type(kind)))
@@ -29,9 +36,9 @@ def codes(graph: Graph, encoder: ColumnsEncoder, types: Sequence[str], kind: Any
     graph.op("Identity", joined if len(parts) == 1 else graph.columns(joined, np.argsort(order)), output=output)
 
 
-def _place(graph: Graph, column: Column) -> str:
+def _place(graph: Graph, column: Column, gaps: bool) -> str:
     """(n_examples, 1) float32 places of texts: NaN for a gap, as many as there are categories for an unknown one."""
-    n, gap = len(column.categories), {"": np.nan} if column.gaps else {}
+    n, gap = len(column.categories), {"": np.nan} if gaps else {}
     unknown = np.nan if column.kind == "ordinal" else float(n)
     if graph.operators.ml:
         known = dict(zip(column.categories, map(float, range(n)), strict=True)) | gap or {"": unknown}

@@ -11,6 +11,7 @@ from lcml.inputs.channels import CHANNELS, RADIUS, ChannelEncoder
 from lcml.inputs.columns import ColumnsEncoder
 from lcml.inputs.encoders import BooleanEncoder, ScaleEncoder
 from lcml.inputs.encoding import Encoder
+from lcml.model.model import LogisticCircuit
 from lcml_export.columns import encode_columns
 from lcml_export.graph import Graph, onnx_type
 from lcml_export.input_types import InputType
@@ -18,8 +19,25 @@ from lcml_export.input_types import InputType
 _UINT8_MAX = 255
 
 
-def encode(graph: Graph, encoder: Encoder, features: str, input_type: InputType) -> str:
-    """Probabilities float32 (n_examples, n_outputs) of raw `features` (n_examples, n_features)."""
+def encode(graph: Graph, model: LogisticCircuit, features: str, input_type: InputType) -> str:
+    """Probabilities float32 (n_examples, n_outputs) of raw `features` (n_examples, n_features), means for what is
+    missing where the model's policy says so."""
+    encoded = encode_plainly(graph, model.encoder, features, input_type)
+    if model.missing is None or input_type == "uint8":
+        return encoded
+    columns = model.encoder.columns if isinstance(model.encoder, ColumnsEncoder) else ()
+    had_gaps = np.array([column.gaps for column in columns]) if columns else np.zeros(model.encoder.n_features, bool)
+    is_gap = graph.op("IsNaN", features)
+    if had_gaps.any():
+        is_gap = graph.op("And", is_gap, graph.constant(~had_gaps))
+    sizes = np.diff(model.encoder.blocks)
+    if np.any(sizes != 1):
+        is_gap = graph.take(is_gap, np.repeat(np.arange(len(sizes)), sizes), axis=1)
+    return graph.op("Where", is_gap, graph.constant(model.missing.means, np.float32), encoded)
+
+
+def encode_plainly(graph: Graph, encoder: Encoder, features: str, input_type: InputType) -> str:
+    """Probabilities as the encoder makes them, of features without a gap that training had not."""
     return _NODES[encoder.kind](graph, encoder, features, input_type)
 
 
@@ -30,7 +48,7 @@ def _channels(graph: Graph, encoder: ChannelEncoder, features: str, input_type: 
     stencils = [CHANNELS[name] for name in encoder.channels] * n_images
     kernels = graph.constant([[stencil.kernel] for stencil in stencils], np.float32)
     offsets = graph.constant([stencil.offset for stencil in stencils], np.float32)
-    encoded = encode(graph, encoder.base, features, input_type)
+    encoded = encode_plainly(graph, encoder.base, features, input_type)
     images = graph.op("Reshape", encoded, graph.constant([0, *encoder.image_shape], np.int64))  # 0: as before
     for axis in (2, 3):  # what is beyond an edge is as the edge; runtimes that do not know Pad know Concat
         first, last = (graph.take(images, [edge] * RADIUS, axis) for edge in (0, encoder.image_shape[axis - 1] - 1))

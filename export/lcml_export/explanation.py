@@ -31,7 +31,7 @@ def contributions(graph: Graph, model: LogisticCircuit, codes: str, input_type: 
     parts = [part for part in model.parts if part.n_features]
 
     def rows(inner: Graph, inputs: Sequence[str]) -> str:
-        encoded = encode(inner, model.encoder, inputs[0], input_type)
+        encoded = encode(inner, model, inputs[0], input_type)
         by_cell = []
         for part in parts:
             features = pass_features(inner, part.circuit, part.view, part.flows, encoded)

@@ -16,6 +16,7 @@ import lcml
 from lcml.data.raw import default_names
 from lcml.errors import SettingsError
 from lcml.formats.model_file import model_parts
+from lcml.model.head import THRESHOLD
 from lcml.model.model import LogisticCircuit
 from lcml_export import explanation, head, packaging, profiles
 from lcml_export.compiled import CompiledModel, compile_model
@@ -113,7 +114,9 @@ def export_model(
     _check_options(model, feature_names)
     place = packaging.place_of(path, name, version)
     names = list(default_names(model.encoder.n_features) if feature_names is None else feature_names)
-    taken = chosen_inputs(model.encoder, inputs, input_dtype, names)
+    taken = dataclasses.replace(
+        chosen_inputs(model.encoder, inputs, input_dtype, names), keeps_gaps=model.missing is not None
+    )
     opset = _chosen_opset(opset, taken.has_text and not chosen.operators.ml)
     compiled = compile_model(model, passes=chosen.passes)
     programs = compiled.programs
@@ -180,9 +183,10 @@ def build(
 
 
 _DOCUMENTATION = """A logistic circuit (Liang & Van den Broeck, AAAI 2019), flattened.
-features, or an input per column: raw examples, the encoder is inside. label: the most probable class. probabilities: by
-class, in the order of the metadata lcml.classes. logits: the weight functions. contributions: what every feature adds
-to the predicted class's logit, the bias last."""
+features, or an input per column: raw examples, the encoder is inside. label: the class predicted, the most probable
+one, or of two the second where its probability is above the metadata lcml.threshold. probabilities: by class, in the
+order of the metadata lcml.classes. logits: the weight functions. contributions: what every feature adds to the
+predicted class's logit, the bias last."""
 
 
 def _circuit_of(model: Any) -> LogisticCircuit:
@@ -195,6 +199,11 @@ def _circuit_of(model: Any) -> LogisticCircuit:
 
 
 def _check_options(model: LogisticCircuit, feature_names: Sequence[str] | None) -> None:
+    if model.missing is not None and model.missing.policy == "expected":
+        raise SettingsError(
+            "missing: the policy expected has no ONNX graph, since it runs a distribution over the circuit for every "
+            "example; train with --missing prior, or refuse, to export"
+        )
     for label in model.classes:
         if isinstance(label, int) and not _INT64.min <= label <= _INT64.max:
             raise SettingsError(f"class {label}: ONNX has no whole number beyond {_INT64.max}; train on labels of text")
@@ -226,8 +235,12 @@ def _metadata(
         "lcml.n_parameters": str(model.n_parameters),
         "lcml.source_sha256": source_sha256 or content_sha256(model),
     }
+    if model.missing is not None:
+        metadata["lcml.missing"] = model.missing.policy
     if columns := described(taken):
         metadata["lcml.columns"] = json.dumps(columns)
+    if model.threshold != THRESHOLD:
+        metadata["lcml.threshold"] = repr(model.threshold)
     if isinstance(told := model.provenance.get("reference"), dict):
         metadata["lcml.reference"] = json.dumps(told)
     return metadata | ({"lcml.feature_names": json.dumps(list(feature_names))} if feature_names is not None else {})

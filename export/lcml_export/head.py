@@ -1,5 +1,8 @@
 """From logits to label and probabilities, as `lcml.model.model` defines them."""
 
+import numpy as np
+
+from lcml.model.head import log_odds_of
 from lcml.model.model import LogisticCircuit
 from lcml_export.graph import Graph
 
@@ -20,6 +23,8 @@ def probabilities(graph: Graph, model: LogisticCircuit, logits: str) -> None:
 
 def label(graph: Graph, model: LogisticCircuit, logits: str) -> str:
     """The output `label` (n_examples,), int64 or string; returns the name of the class numbers (n_examples,) int64."""
+    if shift := log_odds_of(model.threshold):
+        logits = graph.op("Sub", logits, graph.constant([0.0] * (len(model.bias) - 1) + [shift], np.float32))
     is_code = list(model.classes) == list(range(len(model.classes)))
     output = "label" if is_code else None
     of_classes = _both(graph, logits) if len(model.bias) == 1 else logits

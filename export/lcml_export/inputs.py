@@ -33,11 +33,13 @@ _LISTED = 2000
 
 @dataclass(frozen=True)
 class Inputs:
-    """The inputs of a graph. dtype: of the matrix `features`; columns: of one per column, float32, float64 or text."""
+    """The inputs of a graph. dtype: of the matrix `features`; columns: of one per column, float32, float64 or text;
+    keeps_gaps: whether a gap where training had none stays one, for the model to fill."""
 
     encoder: Encoder
     dtype: InputType
     columns: tuple[str, ...] = ()
+    keeps_gaps: bool = False
 
     @property
     def kind(self) -> InputsKind:
@@ -69,7 +71,8 @@ class Inputs:
     def join(self, graph: Graph) -> None:
         """Nodes that make the value FEATURES of the columns."""
         if self.columns:
-            codes(graph, cast(ColumnsEncoder, self.encoder), self.columns, np.dtype(self.dtype).type, FEATURES)
+            encoder, kind = cast(ColumnsEncoder, self.encoder), np.dtype(self.dtype).type
+            codes(graph, encoder, self.columns, kind, FEATURES, keeps_gaps=self.keeps_gaps)
 
     def feeds(self, x: Any) -> dict[str, NDArray[Any]]:
         """The inputs by name of raw examples: an array, or a table with the encoder's columns in its order."""

@@ -40,14 +40,14 @@ def by_rows(graph: Graph, model: LogisticCircuit, program: Program, input_type: 
     view = IdentityView(model.encoder.n_outputs)
 
     def body(inner: Graph, inputs: Sequence[str]) -> str:
-        literals = literal_rows(inner, view, encode(inner, model.encoder, inputs[0], input_type))
+        literals = literal_rows(inner, view, encode(inner, model, inputs[0], input_type))
         return inner.op("Transpose", logits_by_rows(inner, program, literals), perm=[1, 0])
 
     return tiled(graph, body, [("features", onnx_type(input_type))], len(model.bias))
 
 
 def by_examples(graph: Graph, model: LogisticCircuit, program: Program, input_type: InputType) -> str:
-    positive = encode(graph, model.encoder, "features", input_type)
+    positive = encode(graph, model, "features", input_type)
     negative = graph.op("Sub", graph.constant(1, np.float32), positive)
     return logits_by_examples(graph, program, graph.concat([positive, negative], axis=1))
 
@@ -107,7 +107,7 @@ def _pooled(graph: Graph, model: LogisticCircuit, parts: Sequence[PooledPart], i
     """(n_examples, n_sets) what `parts` add to the logits: part by part, on the largest tiles that suit all."""
 
     def body(inner: Graph, inputs: Sequence[str]) -> str:
-        encoded = encode(inner, model.encoder, inputs[0], input_type)
+        encoded = encode(inner, model, inputs[0], input_type)
         return reduce(partial(inner.op, "Add"), [pooled_logits(inner, part, encoded) for part in parts])
 
     tile = min(tile_of_part(part) for part in parts)

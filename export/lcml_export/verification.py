@@ -15,7 +15,7 @@ from lcml.backend import get_backend
 from lcml.errors import MissingDependencyError, OutputError
 from lcml.inputs.columns import ColumnsEncoder
 from lcml.inputs.encoding import Encoder
-from lcml.model.head import predicted_codes
+from lcml.model.head import margins
 from lcml.model.model import LogisticCircuit
 from lcml_export.input_types import ROUNDING, InputType, float32_errors
 from lcml_export.inputs import Inputs
@@ -125,6 +125,8 @@ def example_inputs(model: LogisticCircuit, inputs: Inputs, seed: int) -> Iterato
         "real": encoder.inputs_at(sparse),
         "close": middle,
     }
+    if model.missing is not None and input_type != "uint8":
+        kinds["missing"] = np.where(generator.random(some) < _GAPS, np.nan, encoder.inputs_at(sparse))
     for kind, values in kinds.items():
         yield kind, _given(encoder, np.clip(values, *_FINITE), input_type)
 
@@ -139,7 +141,7 @@ def _tables(encoder: ColumnsEncoder, inputs: Inputs, generator: np.random.Genera
         else:
             knots = generator.choice([*column.knots, *column.steps], n_rows).astype(inputs.types[j])
             close[:, j] = np.nextafter(knots, generator.choice(np.array([-np.inf, 0, np.inf], knots.dtype), n_rows))
-        close[generator.random(n_rows) < _GAPS * column.gaps, j] = np.nan
+        close[generator.random(n_rows) < _GAPS * (column.gaps or inputs.keeps_gaps), j] = np.nan
     sparse = np.where(generator.random((n_rows, n)) < _ZEROS, 0.0, generator.random((n_rows, n)))
     yield "random", encoder.inputs_at(generator.uniform(-_MARGIN, 1 + _MARGIN, (max(BATCHES), n)))
     yield "Boolean", encoder.inputs_at(generator.integers(0, 2, (n_rows, n)).astype(np.float64))
@@ -193,10 +195,10 @@ def _tolerance(model: LogisticCircuit) -> float:
 def _compare(
     runtime: str, kind: str, model: LogisticCircuit, found: Outputs, logits: NDArray[np.float64], tolerance: float
 ) -> Check:
-    codes = predicted_codes(logits)
+    codes = model.codes(logits)
     classes = np.asarray(model.classes)
     best = np.sort(logits, axis=1)
-    margin = np.abs(best[:, 0]) if best.shape[1] == 1 else best[:, -1] - best[:, -2]
+    margin = np.abs(margins(logits, model.threshold)) if len(classes) == 2 else best[:, -1] - best[:, -2]
     wrong = (np.asarray(found["label"]) != classes[codes]) & (margin > 2 * tolerance)
     contribution_error = 0.0
     if "contributions" in found:

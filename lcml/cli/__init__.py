@@ -12,7 +12,7 @@ from lcml.errors import LcmlError, shortened
 
 COMMANDS = (
     *("train", "evaluate", "predict", "explain", "report", "inspect", "runs"),
-    *("compact", "card", "export", "register", "serve", "convert", "reproduce", "bench"),
+    *("compact", "card", "export", "sign", "register", "serve", "convert", "reproduce", "bench"),
 )
 """Command NAME is the function NAME of the module lcml.cli.NAME; in the order of the help.
 

@@ -37,10 +37,10 @@ def evaluate(
     json: JsonOption = False,
     backend: BackendOption = "auto",
 ) -> None:
-    """Measure a model: accuracy, macro F1 and log-loss on the test rows of the data trained on, or on other data."""
+    """Measure a model: accuracy, macro F1, log-loss and expected calibration error on the test rows of the data trained
+    on, or on other data."""
     from lcml.cli.inputs import rows_to_measure
     from lcml.formats import load_model
-    from lcml.model.head import predicted_codes
     from lcml.model.metrics import confusion_matrix, quality
 
     started = monotonic()
@@ -51,7 +51,7 @@ def evaluate(
     part = "test" if found.which == "all" and found.new else found.which
     note(found.warning)
     logits = loaded.logits(examples.features, device)
-    measured = quality(logits, examples.labels, len(loaded.classes), loaded.link)
+    measured = quality(logits, examples.labels, len(loaded.classes), loaded.link, threshold=loaded.threshold)
     seconds = monotonic() - started
     if json:
         return print_json(
@@ -68,6 +68,7 @@ def evaluate(
                 f"{part}_accuracy": measured.accuracy,
                 f"{part}_f1_macro": measured.f1_macro,
                 f"{part}_log_loss": measured.log_loss,
+                f"{part}_ece": measured.ece,
                 "seconds": seconds,
                 "peak_memory_mb": peak_memory_mb(),
                 "backend": device.name,
@@ -78,10 +79,11 @@ def evaluate(
         )
     typer.echo(
         f"{model} on {data}: {measured.accuracy:.2%} of {len(examples)} examples right ({found.which} rows), "
-        f"macro F1 {measured.f1_macro:.4f}, log-loss {measured.log_loss:.4f}, {seconds:.1f} s on {device.device}"
+        f"macro F1 {measured.f1_macro:.4f}, log-loss {measured.log_loss:.4f}, "
+        f"calibration error {measured.ece:.4f}, {seconds:.1f} s on {device.device}"
     )
     if len(loaded.classes) <= _MOST_CLASSES:
-        counts = confusion_matrix(predicted_codes(logits), examples.labels, len(loaded.classes))
+        counts = confusion_matrix(loaded.codes(logits), examples.labels, len(loaded.classes))
         _print_classes(loaded.classes, counts)
     return None
 

@@ -102,7 +102,8 @@ def trained_splits(model: LogisticCircuit, data: str, target: str | None, data_d
 
 def _options(model: LogisticCircuit, target: str | None, data_dir: str | None) -> dict[str, Any]:
     """How `lcml.data.load_rows` reads data for the model."""
-    of_model = {"classes": model.classes, "feature_names": known_names(model)}
+    gaps = model.missing is not None
+    of_model = {"classes": model.classes, "feature_names": known_names(model), "gaps": gaps}
     return of_model | _division(model, target, data_dir)
 
 

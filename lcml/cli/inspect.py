@@ -39,6 +39,8 @@ def inspect(
         "classes": list(loaded.classes),
         "n_classes": len(loaded.classes),
         "link": loaded.link,
+        **({"missing": loaded.missing.policy} if loaded.missing else {}),
+        **({"threshold": loaded.threshold} if len(loaded.classes) == 2 else {}),
         "encoder": loaded.encoder.kind,
         "channels": list(loaded.encoder.channels),
         "n_variables": loaded.encoder.n_outputs,

@@ -86,9 +86,7 @@ def _blocks(model: "LogisticCircuit", rows: "Matrix", backend: "Backend") -> "It
 
 def _columns(model: "LogisticCircuit", logits: "FloatArray", proba: bool) -> dict[str, Any]:
     """The columns of a block of predictions: a list of labels, and an array of the probability of every class."""
-    from lcml.model.head import predicted_codes
-
-    columns = {"label": [model.classes[code] for code in predicted_codes(logits).tolist()]}
+    columns = {"label": [model.classes[code] for code in model.codes(logits).tolist()]}
     if proba:
         by_class = model.head.probabilities(logits).T
         columns |= {f"probability_{name}": own for name, own in zip(model.classes, by_class, strict=True)}

@@ -19,6 +19,7 @@ from lcml.data.raw import listed
 from lcml.errors import MissingDependencyError, TrackingError
 from lcml.inputs.columns import ColumnsEncoder
 from lcml.inputs.encoding import Encoder
+from lcml.model.head import THRESHOLD
 from lcml.runs.config import TrainConfig
 from lcml.runs.preparation import Prepared, prepare
 from lcml.runs.training import Outcome, make_learner, train
@@ -116,6 +117,9 @@ def result(prepared: Prepared, outcome: Outcome, tracker: Tracker, exported: Exp
         "valid_f1_macro": outcome.valid.f1_macro,
         "test_accuracy": None if test is None else test.accuracy,
         "test_f1_macro": None if test is None else test.f1_macro,
+        "valid_ece": outcome.valid.ece,
+        "test_ece": None if test is None else test.ece,
+        "threshold": model.threshold,
         "seconds": outcome.seconds,
         "profile": dict(outcome.profile),
         "peak_memory_mb": peak_memory_mb(),
@@ -146,11 +150,19 @@ def print_summary(prepared: Prepared, outcome: Outcome, tracker: Tracker, export
     values = result(prepared, outcome, tracker, exported)
     accuracy = {name: values[f"{name}_accuracy"] for name in ("test", "valid", "train")}
     figures = ", ".join(f"{name} {share:.2%}" for name, share in accuracy.items() if share is not None)
+    errors = {name: values[f"{name}_ece"] for name in ("test", "valid")}
+    calibration = ", ".join(f"{name} {error:.4f}" for name, error in errors.items() if error is not None)
     typer.echo(
         f"{'Stopped' if outcome.stopped else 'Trained'} on {values['data']}: accuracy {figures}; "
         f"{values['n_elements']:,} elements, {values['n_parameters']:,} parameters, {values['rounds']} rounds, "
         f"{values['seconds']:.1f} s"
     )
+    if calibration:  # an older checkpoint does not know it
+        typer.echo(f"Calibration error {calibration}")
+    if values["threshold"] != THRESHOLD:
+        typer.echo(
+            f"Threshold  {values['threshold']:.4g}: {outcome.model.classes[1]} where its probability is above it"
+        )
     for kind, names in values["columns"].items():
         typer.echo(f"{kind.capitalize():10} {listed(names)}")
     typer.echo(f"Model      {values['model_path']}")

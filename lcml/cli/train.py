@@ -11,7 +11,7 @@ import typer
 from lcml.cli.common import complete_data, print_json, setting_option
 from lcml.cli.config_file import given_options, is_typed
 from lcml.errors import SettingsError
-from lcml.learning.fields import about, is_list, setting
+from lcml.learning.fields import about, alternatives, is_list, setting
 from lcml.runs.config import options
 from lcml.runs.recipes import recipe_names
 
@@ -82,6 +82,8 @@ def _parameters() -> Iterator[inspect.Parameter]:
     for name, part in OPTIONS.items():
         hint: Any = part.type
         default: Any = part.default
+        if len(list(alternatives(hint))) > 1:
+            hint = str
         if is_list(hint):  # what Typer calls an option that is repeated
             hint, default = GenericAlias(list, get_args(hint)[0]), list(default)
         as_typer = setting_option(part)

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from lcml.backend import get_backend
+from lcml.data.arrow import release_memory
 from lcml.data.division import DataSplits, Examples, divide
 from lcml.data.idx import read_idx_directory
 from lcml.data.labels import code_labels
@@ -63,8 +64,7 @@ def load_splits(
         raise DataError(f"--target {target!r} names a column of a table, but {source} is none; leave it out")
     raw = read(Path(data_dir or "", source), target) if read is not None else None
     raw = raw or _read(source, target, data_dir, memory_budget=memory_budget)
-    if numbers:
-        raw.check_numbers()
+    raw.check_finite(tables=numbers)
     return divide(raw, valid_fraction, test_fraction, train_fraction, seed)
 
 
@@ -77,6 +77,7 @@ def load_rows(
     data_dir: str | Path | None = None,
     split: RowsName = "test",
     require_labels: bool = True,
+    gaps: bool = False,
     valid_fraction: float = VALID_FRACTION,
     test_fraction: float = TEST_FRACTION,
     train_fraction: float = TRAIN_FRACTION,
@@ -88,10 +89,13 @@ def load_rows(
     A named set, or a source with test examples of its own, gives the `split` that `load_splits` makes of it with the
     same fractions and seed, or all of it; any other file is given whole. Tables are read by column name, in any order,
     and may hold more columns. Without `require_labels` every label is UNLABELLED and a target need not be there.
+    With `gaps` arrays may hold NaN, as tables always may.
 
     Raises DataError for labels outside `classes` and another number of features, else as `load_splits`.
     """
     raw = _read(source, target, data_dir, feature_names, require_labels)
+    if not gaps:
+        raw.check_finite()
     if feature_names is not None and len(raw.feature_names) != len(feature_names):
         raise DataError(
             f"{raw.source} has {len(raw.feature_names)} features, but the model was trained on {len(feature_names)}; "
@@ -150,7 +154,9 @@ def _read(
     if not (path.is_file() or path.is_dir()):
         raise DataError(f"{path} is no regular file; copy what it gives into one")
     if is_table(path):
-        return read_table(path, memory, target, feature_names, require_labels)
+        found = read_table(path, memory, target, feature_names, require_labels)
+        release_memory()
+        return found
     if path.suffix.lower() == ".npz":
         return read_npz(path, require_labels)
     raise DataError(

@@ -20,8 +20,8 @@ class RawSet:
     source divides them itself.
 
     `image_shape` is (height, width) with d = height * width, pixels row by row; `notes` say what a user should know of
-    how the source was read. Raises DataError where there are no features, a value is not a finite number (in no table),
-    or the sizes disagree.
+    how the source was read. Raises DataError where there are no features, values are no numbers (in no table), or the
+    sizes disagree.
     """
 
     name: str
@@ -44,7 +44,7 @@ class RawSet:
                 continue
             try:
                 if not isinstance(features, Table):
-                    check_features(features, width, self.feature_names)
+                    check_features(features, width, self.feature_names, gaps=True)
             except DataError as error:
                 raise DataError(f"{self.source}, {part}: {error}") from error
             if len(features) == 0:
@@ -52,13 +52,14 @@ class RawSet:
             if labels is not None and labels.shape != (len(features),):
                 raise unlabelled(self.source, len(features), part, labels.shape)
 
-    def check_numbers(self) -> None:
-        """DataError where a table holds anything but finite numbers, which is all that most encoders take."""
-        try:
-            if isinstance(self.features, Table):
-                self.features.numbers()
-        except DataError as error:
-            raise DataError(f"{self.source}: {error}") from error
+    def check_finite(self, *, tables: bool = False) -> None:
+        """DataError where an array, or with `tables` a table, holds anything but finite numbers."""
+        for part, features in ("examples", self.features), ("test examples", self.test_features):
+            try:
+                if features is not None and (tables or not isinstance(features, Table)):
+                    check_features(features, None, self.feature_names)
+            except DataError as error:
+                raise DataError(f"{self.source}, {part}: {error}") from error
 
 
 def unlabelled(source: str, n_examples: int, what: str, shape: Sequence[int]) -> DataError:

@@ -24,6 +24,7 @@ from lcml.arrays import FloatArray
 from lcml.backend import get_backend
 from lcml.circuits.parts import Part
 from lcml.explain.domains import Domain
+from lcml.model.head import log_odds_of
 from lcml.model.model import LogisticCircuit
 from lcml.passes.flows import node_probabilities, or_derivatives
 from lcml.passes.plan import FlowPlan, compile_plan
@@ -31,7 +32,7 @@ from lcml.passes.plan import FlowPlan, compile_plan
 
 @dataclass(frozen=True, eq=False)
 class Margins:
-    """The margins of class number `code` over every other, in their order: of two classes one.
+    """The margins of class number `code` over every other, in their order: of two classes one, by the threshold.
 
     ties (n_margins,): whether a margin of 0 keeps the decision, which a tie gives to the first class.
     """
@@ -41,12 +42,18 @@ class Margins:
 
     @cached_property
     def signs(self) -> FloatArray:
-        """(n_margins, n_sets): margins = signs @ logits."""
+        """(n_margins, n_sets): margins = signs @ logits + offset."""
         n_sets = len(self.model.bias)
         if n_sets == 1:
             return np.array([[1.0 if self.code == 1 else -1.0]])
         every = np.eye(n_sets)
         return np.delete(every[self.code] - every, self.code, axis=0)
+
+    @cached_property
+    def offset(self) -> FloatArray:
+        """(n_margins,) what the threshold of two classes adds."""
+        log_odds = log_odds_of(self.model.threshold)
+        return np.full(len(self.signs), -log_odds if self.code == 1 else log_odds)
 
     @cached_property
     def ties(self) -> NDArray[np.bool_]:
@@ -56,7 +63,7 @@ class Margins:
 
     def of(self, domain: Domain, codes: FloatArray) -> FloatArray:
         """(n, n_margins) of examples with these codes (n, d)."""
-        return self.model.logits(domain.raw(codes), precision="float64") @ self.signs.T
+        return self.model.logits(domain.raw(codes), precision="float64") @ self.signs.T + self.offset
 
     def kept(self, margins: FloatArray) -> NDArray[np.bool_]:
         """(n, n_margins) whether margins, or what they are at least, keep the decision."""
@@ -70,7 +77,7 @@ class MarginBounds:
     def __init__(self, margins: Margins) -> None:
         model = margins.model
         self.linear = np.zeros((len(margins.signs), model.encoder.n_outputs + 1))
-        self._constant = margins.signs @ model.bias
+        self._constant = margins.signs @ model.bias + margins.offset
         self._parts: list[_PartBound] = []
         for part, weights in zip(model.parts, model.flow_weights, strict=True):
             own = np.tensordot(margins.signs, weights, axes=1)

@@ -25,7 +25,6 @@ from lcml.explain.pixels import place_of
 from lcml.explain.records import Contribution, Explanation
 from lcml.inputs.columns import ColumnsEncoder
 from lcml.inputs.table import Table
-from lcml.model.head import predicted_codes
 from lcml.model.model import LogisticCircuit
 from lcml.passes.feature_map import FeatureMap
 
@@ -57,10 +56,14 @@ def contributions(model: LogisticCircuit, x: Any) -> FloatArray:
 
 
 def feature_values(model: LogisticCircuit, x: Any, backend: Backend | None = None) -> FloatArray:
-    """(n_examples, n_features) every feature: flows, pooled where the part's view has windows. In float64 by numpy, or
-    in single precision by `backend`."""
-    encoded = model.encoder.encode(x)
-    return _values(model, encoded.astype(np.float64) if backend is None else encoded, backend or get_backend("numpy"))
+    """(n_examples, n_features) every feature: flows, pooled where the part's view has windows, of examples
+    that lack inputs as the model's policy expects them. In float64 by numpy, or in single precision by `backend`."""
+    encoded = model.encode(x)
+    values = encoded.astype(np.float64) if backend is None else encoded
+    found = _values(model, values, backend or get_backend("numpy"))
+    if model.missing is None:
+        return found
+    return model.missing.with_expected(found, model.encoder.encode(x, gaps=True), lambda f: f[:, model.parts[0].flows])
 
 
 def average_features(model: LogisticCircuit, x: Any, backend: Backend | None = None) -> FloatArray:
@@ -93,11 +96,11 @@ def explain(
     Raises as `LogisticCircuit.logits`.
     """
     one = example if isinstance(example, Table) else [example]
-    encoded = model.encoder.encode(one).astype(np.float64)
+    encoded = model.encode(one).astype(np.float64)
     values = feature_values(model, one, backend)[0].astype(np.float64)
     usual = np.zeros_like(values) if average is None else average
     logits = (model.weights @ values + model.bias)[None, :]
-    code = int(predicted_codes(logits)[0])
+    code = int(model.codes(logits)[0])
     weights, bias = _weights_against(model, code, against)
     of_column, others = _by_column(model, feature_groups(model) if groups is None else groups)
     first = [group.features[0] for group in others]

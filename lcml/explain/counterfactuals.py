@@ -86,10 +86,11 @@ def counterfactual(
     inputs = _changes(search.domain, codes)
     before, after = (values_in_words(model, of, inputs, names) for of in (search.domain.own, codes))
     raw = search.domain.raw(codes[None])
-    chances = model.predict_proba(raw, precision="float64")[0]
-    other = model.classes[int(chances.argmax())]
+    logits = model.logits(raw, precision="float64")
+    other = int(model.codes(logits)[0])
+    chance = float(model.head.probabilities(logits)[0, other])
     told = tuple(inputs), tuple(before), tuple(after)
-    return Counterfactual(label, other, *told, float(chances.max()), tuple(codes.tolist()), fewest)
+    return Counterfactual(label, model.classes[other], *told, chance, tuple(codes.tolist()), fewest)
 
 
 def _changes(domain: Domain, codes: FloatArray) -> list[int]:

@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lcml.arrays import FloatArray
-from lcml.errors import DataError
 from lcml.inputs.channels import CHANNELS, RADIUS, ChannelEncoder
 from lcml.inputs.column import Column
 from lcml.inputs.columns import ColumnsEncoder
 from lcml.inputs.encoding import Encoder
+from lcml.inputs.rows import check_features
 from lcml.inputs.table import Table
 
 
@@ -90,12 +90,7 @@ def codes_of(encoder: Encoder, x: Any) -> FloatArray:
     """(n, d) codes of raw examples: those of a table's columns, else their numbers."""
     if isinstance(encoder, ColumnsEncoder):
         return encoder.codes(x)
-    codes = np.asarray(x.values[:] if isinstance(x, Table) else x, np.float64)
-    if codes.ndim != 2 or codes.shape[1] != encoder.n_features or not np.isfinite(codes).all():
-        raise DataError(
-            f"expected examples of {encoder.n_features} finite features, found an array of shape {codes.shape}"
-        )
-    return codes
+    return np.asarray(check_features(x, encoder.n_features)[:], np.float64)
 
 
 def _column_values(column: Column, known: bool) -> FloatArray:

@@ -41,8 +41,8 @@ def pictures(model: LogisticCircuit, x: Any) -> NDArray[np.uint8]:
     shape = image_shape(model)
     if shape is None:
         raise ValueError("the model is of no images")
-    plain = model.encoder.base if isinstance(model.encoder, ChannelEncoder) else model.encoder
-    levels = plain.encode(x).reshape(-1, *shape)
+    encode = model.encoder.base.encode if isinstance(model.encoder, ChannelEncoder) else model.encode
+    levels = encode(x).reshape(-1, *shape)
     levels = np.moveaxis(levels, 1, -1) if shape[0] == _COLOURS else levels.mean(axis=1)
     return np.asarray(np.rint(255 * levels), np.uint8)
 

@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lcml.arrays import FloatArray
+from lcml.errors import DataError
 from lcml.explain.bounds import MarginBounds, Margins
 from lcml.explain.domains import Domain
-from lcml.model.head import predicted_codes
+from lcml.inputs.table import Table
 from lcml.model.model import LogisticCircuit
 
 WORK = 1 << 25
@@ -58,10 +59,13 @@ class Search:
     """Questions about one example of a model: what happens to its class while inputs vary. work: see WORK."""
 
     def __init__(self, model: LogisticCircuit, example: Any, *, known: bool = False, work: int = WORK) -> None:
+        rows = example if isinstance(example, Table) else [example]
+        if model.missing is not None and np.isnan(model.encoder.encode(rows, gaps=True)).any():
+            raise DataError("the example lacks an input, and its label is by the policy for that; fill it in")
         self.model = model
         self.domain = Domain.of(model.encoder, example, known=known)
         self.own_logits = model.logits(self.domain.raw(self.domain.own[None]), precision="float64")
-        self.code = int(predicted_codes(self.own_logits)[0])
+        self.code = int(model.codes(self.own_logits)[0])
         self.margins = Margins(model, self.code)
         self._bounds = MarginBounds(self.margins)
         n_boxes = work // max(1, self._bounds.size * len(self.margins.signs))

@@ -62,8 +62,8 @@ def read_circuit(
 def write_circuit(model: LogisticCircuit, path: str | Path) -> None:
     """Write structure and weights of `model`; numbers in the shortest form that reads back exactly.
 
-    The format has no place for encoder, classes, link and provenance, and literals without weights get weights 0.
-    Raises OutputError where the file cannot be written.
+    The format has no place for encoder, classes, link, threshold and provenance, and literals without weights get
+    weights 0. Raises OutputError where the file cannot be written.
     """
     with atomic_writer(path) as file:
         file.writelines(f"{line}\n".encode("ascii") for line in _lines(model))

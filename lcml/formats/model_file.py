@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,12 +14,15 @@ from lcml.circuits.vtree import Vtree
 from lcml.errors import CircuitError, FormatError, LcmlError
 from lcml.formats.container import Arrays, is_text, read_container, write_container
 from lcml.inputs.registry import stored_encoder
-from lcml.model.head import HEADS
+from lcml.model.distribution import ProbabilisticCircuit
+from lcml.model.head import HEADS, THRESHOLD
+from lcml.model.missing import Missing, MissingPolicy
 from lcml.model.model import LogisticCircuit
 
 MODEL_KIND = "lcml model"
-MODEL_VERSION = 3
-"""That of files whose encoder holds text; all others are written as version 2, which older programs read."""
+MODEL_VERSION = 4
+"""That of files with a policy for missing inputs or a threshold other than 1/2; those whose encoder holds text are
+written as version 3 and all others as version 2, which older programs read."""
 
 _OF_VTREE = "vtree/left", "vtree/right", "vtree/variable"
 _OF_CIRCUIT = "circuit/or_vtree", "circuit/or_start", "circuit/elem_prime", "circuit/elem_sub"
@@ -38,7 +41,8 @@ def save_model(model: LogisticCircuit, path: str | Path) -> None:
     Raises FormatError where the provenance is not JSON, OutputError where the file cannot be written.
     """
     content, arrays = model_parts(model)
-    version = MODEL_VERSION if any(map(is_text, arrays.values())) else MODEL_VERSION - 1
+    newest = not {"missing", "threshold"}.isdisjoint(content)
+    version = MODEL_VERSION if newest else 3 if any(map(is_text, arrays.values())) else 2
     write_container(path, MODEL_KIND, version, content, arrays)
 
 
@@ -62,13 +66,20 @@ def model_parts(model: LogisticCircuit) -> tuple[dict[str, Any], dict[str, NDArr
             owner = {"vtree": part.circuit.vtree, "circuit": part.circuit}.get(name.split("/")[0], part)
             arrays[f"{number}/{name}"] = getattr(owner, name.split("/")[-1])
     arrays |= {f"encoder/{name}": array for name, array in model.encoder.state().items()}
-    content = {
+    content: dict[str, Any] = {
         "classes": [str(c) if isinstance(c, str) else int(c) for c in model.classes],
         "link": model.link,
         "encoder": model.encoder.kind,
         "views": [part.view.as_dict() for part in model.parts],
         "provenance": dict(model.provenance),
     }
+    if model.missing is not None:
+        content["missing"] = model.missing.policy
+        arrays["missing/means"] = model.missing.means
+        if model.missing.distribution is not None:
+            arrays["missing/log_parameters"] = model.missing.distribution.log_parameters
+    if model.threshold != THRESHOLD:
+        content["threshold"] = model.threshold
     return content, arrays
 
 
@@ -79,6 +90,11 @@ def model_from_parts(content: Mapping[str, Any], arrays: Arrays) -> LogisticCirc
         raise FormatError(f"expected a list of views, found {views!r}")
     wanted: dict[str, tuple[type, int]] = {"weights": (np.float64, 2), "bias": (np.float64, 1)}
     wanted |= {f"{number}/{name}": kind for number in range(len(views)) for name, kind in _TYPES.items()}
+    policy = content.get("missing", "refuse")
+    if policy not in get_args(MissingPolicy):
+        raise FormatError(f"expected a policy for missing inputs, found {policy!r}")
+    of_policy = {"prior": ["means"], "expected": ["means", "log_parameters"]}.get(policy, [])
+    wanted |= {f"missing/{name}": (np.float64, 1) for name in of_policy}
     missing = sorted(set(wanted) - set(arrays))
     unknown = sorted(name for name in set(arrays) - set(wanted) if not name.startswith("encoder/"))
     if missing or unknown:
@@ -93,7 +109,12 @@ def model_from_parts(content: Mapping[str, Any], arrays: Arrays) -> LogisticCirc
     encoder = stored_encoder(str(content.get("encoder")), encoder_arrays)
     parts = tuple(_part(view_from_dict(view), f"{number}/", arrays) for number, view in enumerate(views))
     classes, weights, link = _classes(content.get("classes")), arrays["weights"], content["link"]
-    return LogisticCircuit(encoder, parts, classes, weights, arrays["bias"], link, content["provenance"])
+    log_parameters, fill = arrays.get("missing/log_parameters"), None
+    if of_policy:
+        of = None if log_parameters is None else ProbabilisticCircuit(parts[0].circuit, log_parameters)
+        fill = Missing(arrays["missing/means"], of)
+    told = content["provenance"], content.get("threshold", THRESHOLD), fill
+    return LogisticCircuit(encoder, parts, classes, weights, arrays["bias"], link, *told)
 
 
 def _upgraded(content: Mapping[str, Any], arrays: Arrays) -> tuple[Mapping[str, Any], Arrays]:

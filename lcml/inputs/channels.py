@@ -135,10 +135,10 @@ class ChannelEncoder(Encoder):
         n_images, height, width = self.image_shape
         return n_images * len(self.channels), height, width
 
-    def encode(self, x: ArrayLike | Matrix) -> NDArray[np.float32]:
+    def encode(self, x: ArrayLike | Matrix, *, gaps: bool = False) -> NDArray[np.float32]:
         """Probabilities (n, n_outputs), float32, C-contiguous, of raw features (n, n_features), in `output_shape`.
 
-        Raises DataError as `check_features`.
+        Raises DataError as `check_features`, whatever `gaps`: what a missing pixel leaves of a channel is not defined.
         """
         raw = check_features(x, self.n_features)
         n_images, height, width = self.image_shape

@@ -70,10 +70,10 @@ class ColumnsEncoder(Encoder):
         additive[self._variables.steps] = False
         return additive
 
-    def encode(self, x: Any) -> NDArray[np.float32]:
-        """Probabilities (n, n_outputs), float32, of raw examples; DataError for a column that is not there or of
-        another kind."""
-        codes = self.codes(x)
+    def encode(self, x: Any, *, gaps: bool = False) -> NDArray[np.float32]:
+        """Probabilities (n, n_outputs), float32, of raw examples, with `gaps` NaN for those of a gap where training had
+        none; DataError for a column that is not there or of another kind."""
+        codes = self.codes(x, gaps=gaps)
         q = np.empty((len(codes), self.n_outputs), np.float32)
         of = self._variables
         column_of = np.repeat(np.arange(self.n_features), np.diff(self.blocks))
@@ -87,11 +87,13 @@ class ColumnsEncoder(Encoder):
             q[rows, of.categories] = part[:, column_of[of.categories]] == of.category
             with np.errstate(over="ignore"):  # of infinity where knots are near to each other
                 q[rows, of.between] = np.clip((part[:, column_of[of.between]] - of.knot) / of.width, 0, 1)
+            if gaps:
+                q[rows][(missing & ~of.had_gaps)[:, column_of]] = np.nan
         return q
 
-    def codes(self, x: Any) -> FloatArray:
-        """(n, d) what `Column.codes` says of every column, what stands for a gap where training had none; DataError as
-        `encode`."""
+    def codes(self, x: Any, *, gaps: bool = False) -> FloatArray:
+        """(n, d) what `Column.codes` says of every column, what stands for a gap where training had none, unless
+        `gaps` are to stay; DataError as `encode`."""
         table = self._table(x)
         place = {name: j for j, name in enumerate(table.names)}
         if missing := [name for name in self.names if name not in place]:
@@ -101,8 +103,7 @@ class ColumnsEncoder(Encoder):
             raw = table.columns[place[column.name]]
             if raw.kind != column.kind:
                 found[:, j] = column.codes(raw, found[:, j])
-        filled, gaps = np.array([(column.filled, column.gaps) for column in self.columns]).T
-        return np.where(np.isnan(found) & (gaps == 0), filled, found)
+        return found if gaps else np.where(np.isnan(found) & ~self._variables.had_gaps, self._variables.filled, found)
 
     def examples(self, codes: FloatArray) -> Table:
         """Raw examples with these codes (n, n_features), as `Column.codes` reads them back."""
@@ -131,6 +132,7 @@ class ColumnsEncoder(Encoder):
         stepped = [(first + column.n_values, column) for first, column in numbers]
         return _Variables(
             filled=np.array([column.filled for column in columns]),
+            had_gaps=np.array([column.gaps for column in columns]),
             gaps=_runs((start, int(column.gaps)) for start, column in zip(starts, columns, strict=True)),
             between=_runs((first, column.n_values) for first, column in numbers),
             knot=_joined([column.knots[:-1] for _, column in numbers]),
@@ -161,7 +163,8 @@ class ColumnsEncoder(Encoder):
 
     def in_words(self, x: Any, feature_names: Sequence[str]) -> list[str]:
         """What every column of the first raw example holds: 'age is 37', "state is 'a'", 'since is missing'."""
-        return [value_in_words(*of) for of in zip(self.columns, feature_names, self.codes(x)[0].tolist(), strict=True)]
+        codes = self.codes(x, gaps=True)[0].tolist()
+        return [value_in_words(*of) for of in zip(self.columns, feature_names, codes, strict=True)]
 
     def inputs_at(self, shares: FloatArray) -> Table:
         return self.examples(np.stack([column.at(shares[:, j]) for j, column in enumerate(self.columns)], axis=1))
@@ -210,10 +213,11 @@ class ColumnsEncoder(Encoder):
 class _Variables(NamedTuple):
     """Which variables of an encoder are computed how; what follows a list of them belongs to these, one by one.
 
-    filled: by column, the code encoded where there is a gap.
+    filled: by column, the code encoded where there is a gap; had_gaps: by column, whether training had some.
     """
 
     filled: FloatArray
+    had_gaps: NDArray[np.bool_]
     gaps: NDArray[np.intp]
     between: NDArray[np.intp]
     knot: FloatArray

@@ -63,12 +63,17 @@ class PlainEncoder(Encoder):
     def n_outputs(self) -> int:
         return self.n_features
 
-    def encode(self, x: ArrayLike | Matrix) -> NDArray[np.float32]:
-        """Probabilities (n, d), float32, C-contiguous, of raw features (n, d); DataError as `check_features`."""
-        raw = check_features(x, self.n_features)
+    def encode(self, x: ArrayLike | Matrix, *, gaps: bool = False) -> NDArray[np.float32]:
+        """Probabilities (n, d), float32, C-contiguous, of raw features (n, d), with `gaps` NaN for NaN; DataError as
+        `check_features`, infinity included."""
+        raw = check_features(x, self.n_features, gaps=gaps)
         q = np.empty(raw.shape, np.float32)
         for rows in chunks(raw):
-            q[rows] = self._probabilities(raw[rows].astype(np.float64))
+            values = raw[rows].astype(np.float64)
+            q[rows] = self._probabilities(values)
+            if gaps:
+                check_features(np.nan_to_num(values, posinf=np.inf, neginf=-np.inf))
+                q[rows][np.isnan(values)] = np.nan
         return q
 
     def variable_names(self, feature_names: Sequence[str]) -> tuple[str, ...]:

@@ -71,8 +71,11 @@ class Encoder(Protocol):
         """(channels, height, width) of an encoded example, where the encoder says what its images are."""
         return None
 
-    def encode(self, x: Any) -> NDArray[np.float32]:
-        """Probabilities (n, n_outputs), float32, C-contiguous, of n raw examples; DataError where they are none."""
+    def encode(self, x: Any, *, gaps: bool = False) -> NDArray[np.float32]:
+        """Probabilities (n, n_outputs), float32, C-contiguous, of n raw examples; DataError where they are none.
+
+        With `gaps`, a value that is missing where training had no gap makes its variables NaN.
+        """
 
     def variable_names(self, feature_names: Sequence[str]) -> tuple[str, ...]:
         """What each of the n_outputs variables stands for when it is true."""
@@ -99,6 +102,7 @@ class EncodedRows:
 
     rows: Matrix
     encoder: Encoder
+    gaps: bool = False
     dtype: ClassVar[np.dtype[Any]] = np.dtype(np.float32)
 
     @property
@@ -109,7 +113,7 @@ class EncodedRows:
         return len(self.rows)
 
     def __getitem__(self, rows: slice | NDArray[np.integer]) -> NDArray[np.float32]:
-        return self.encoder.encode(self.rows[rows])
+        return self.encoder.encode(self.rows[rows], gaps=self.gaps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,6 +144,6 @@ def coded(encoder: Any, x: Any) -> FloatArray | CodedRows:
     return codes
 
 
-def encoded(encoder: Encoder, x: Any) -> NDArray[np.float32] | EncodedRows:
+def encoded(encoder: Encoder, x: Any, *, gaps: bool = False) -> NDArray[np.float32] | EncodedRows:
     """Raw examples as probabilities: an array of them, or of rows in a file a view that encodes what is read."""
-    return EncodedRows(x, encoder) if isinstance(x, RowSet) and x.is_stored else encoder.encode(x)
+    return EncodedRows(x, encoder, gaps) if isinstance(x, RowSet) and x.is_stored else encoder.encode(x, gaps=gaps)

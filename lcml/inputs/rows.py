@@ -65,8 +65,8 @@ class RowSet(ABC):
         """These rows and then those of `other`, of the same source."""
 
     @abstractmethod
-    def numbers(self) -> "Matrix":
-        """The rows as numbers; DataError where they are none."""
+    def numbers(self, *, gaps: bool = False) -> "Matrix":
+        """The rows as numbers, with `gaps` NaN among them; DataError where they are none."""
 
 
 class Readable(Protocol):
@@ -157,7 +157,7 @@ class Rows(RowSet):
     def joined(self, other: Any) -> "Rows":
         return Rows(self.matrix, np.concatenate([self.index, other.index]))
 
-    def numbers(self) -> "Rows":
+    def numbers(self, *, gaps: bool = False) -> "Rows":
         return self
 
     @property
@@ -214,7 +214,7 @@ def check_features(
     (row and column counted from 0, and the column's name where `feature_names` gives it).
     """
     try:
-        raw: Matrix = x.numbers() if isinstance(x, RowSet) else np.asarray(x)
+        raw: Matrix = x.numbers(gaps=gaps) if isinstance(x, RowSet) else np.asarray(x)
     except DataError:
         raise
     except ValueError as error:

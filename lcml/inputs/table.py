@@ -73,15 +73,16 @@ class Table(RowSet):
     def joined(self, other: Any) -> "Table":
         return replace(self, values=join(self.values, other.values))
 
-    def numbers(self) -> Matrix:
-        """The values, where every column holds numbers and no gap. Raises DataError with the first that does not."""
+    def numbers(self, *, gaps: bool = False) -> Matrix:
+        """The values, where every column holds numbers and, without `gaps`, no gap. Raises DataError with the first
+        that does not."""
         for column in self.columns:
             if column.kind != "number" and column.texts != TRUTH:
                 what = (
                     f"column {column.name!r} is not numeric ({column.kind}: {', '.join(column.texts[:3]) or 'dates'})"
                 )
                 raise DataError(f"{what}; drop it, or choose the encoder columns, which takes text, dates and gaps")
-        return check_features(self.values, None, self.names)
+        return check_features(self.values, None, self.names, gaps=gaps)
 
 
 def stacked(columns: Sequence[tuple[RawColumn, NDArray[Any]]]) -> Table:

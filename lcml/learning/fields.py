@@ -131,6 +131,9 @@ def _converted(value: Any, hint: Any, said: About) -> Any:
     if value is None and types.NoneType in args:
         return None
     if (options := list(alternatives(hint))) != [hint]:
+        if isinstance(value, str) and float in options:  # as the command line gives a number
+            with suppress(ValueError):
+                value = float(value)
         for option in options:
             with suppress(*_UNFIT):
                 return _converted(value, option, said)

@@ -20,6 +20,7 @@ from lcml.circuits.splits import Split
 from lcml.circuits.views import View
 from lcml.circuits.vtree import Vtree
 from lcml.errors import DataError, SettingsError
+from lcml.learning.generative import generative_start
 from lcml.learning.minibatch import minimise_minibatch
 from lcml.learning.objective import Objective
 from lcml.learning.parameters import Parameters, Parametrisation
@@ -29,6 +30,7 @@ from lcml.learning.settings import LearnSettings
 from lcml.learning.solver import Solution, SolverSettings, minimise, never
 from lcml.learning.state import Best, EncodedSet, FitState, RoundReport
 from lcml.model.head import HEADS, Link
+from lcml.model.missing import is_whole
 from lcml.passes.feature_store import Features, FeatureStore
 from lcml.passes.spread_store import SpreadStore
 from lcml.spread import Engine
@@ -44,8 +46,9 @@ class Learner:
     """Learns one circuit over every (view, vtree) of `places` from `train`, all together, choosing by `valid`.
 
     engine: holds the examples, where this process does not. should_stop: asked often; once true, the learner ends after
-    the iteration at hand with what it has. state: where to go on from. Raises SettingsError where the initial circuit
-    exceeds the limits, DataError for an empty set.
+    the iteration at hand with what it has. state: where to go on from; warm: with whose structure and weights to begin,
+    also for other examples.
+    Raises SettingsError where the initial circuit exceeds the limits, DataError for an empty set.
     """
 
     def __init__(
@@ -58,6 +61,7 @@ class Learner:
         backend: Backend,
         *,
         state: FitState | None = None,
+        warm: FitState | None = None,
         should_stop: Callable[[], bool] = never,
         engine: Engine | None = None,
     ) -> None:
@@ -67,14 +71,20 @@ class Learner:
                     f"the {name} set is empty; learning needs training and validation examples: check valid_fraction"
                 )
         self.settings, self.backend, self.n_classes, self.state = settings, backend, n_classes, state
+        self.threshold = settings.first_threshold(n_classes)
         self.initial = tuple(initial_part(view, vtree) for view, vtree in places)
+        if settings.init == "generative" and not is_whole([part.view for part in self.initial]):
+            raise SettingsError(
+                "init: generative is for one circuit over whole examples; choose zero or the view whole"
+            )
         self._n_sets = HEADS[settings.link].n_sets(n_classes)
         self._max_features = self._feature_limit()
         self._interrupted, self._engine = should_stop, engine
         self._started = monotonic() - (0.0 if state is None else state.seconds)
         self._valid_set = valid
         clock = _Clock()
-        self._open(train, () if state is None else state.history)
+        self._warm, begun = warm, state or warm
+        self._open(train, () if begun is None else begun.history)
         clock.lap("features")
         self._opening = clock.laps
 
@@ -105,7 +115,12 @@ class Learner:
         """Fit, then split and fit again until a limit is met, nothing is worth a split, or validation stops
         improving."""
         if self.state is None:
-            yield from self._finish_round((), self._train.zeros(), self._opening, ())
+            warm = self._warm
+            history, start = ((), self._train.zeros()) if warm is None else (warm.history, warm.parameters)
+            if warm is None and self.settings.init == "generative":
+                literals, part = self.settings.literal_weights, self.parts[0]
+                start = generative_start(part, self._train_set, self._n_sets, self.link, literals, self.backend)
+            yield from self._finish_round(history, start, self._opening, ())
         while self.state is not None and not self._is_done():
             clock = _Clock()
             chosen, grown = self._choose(self.state, clock)
@@ -118,7 +133,8 @@ class Learner:
             yield from self._finish_round((*self.state.history, splits), start, clock.laps, tuple(chosen))
 
     def refine(self) -> Iterator[RoundReport]:
-        """Refit the best circuit to convergence with every penalty of the path, the largest first; the best stands."""
+        """Refit the best circuit to convergence with every penalty of the path, the largest first; the best stands, and
+        gets its threshold."""
         if self.state is None:
             return
         state, best_round = self.state, self.state.best.round
@@ -127,7 +143,7 @@ class Learner:
         parameters = state.best.parameters
         for l2 in sorted(set(self.settings.l2_path), reverse=True):
             if self._stopping():
-                return
+                break
             clock = _Clock()
             solution = self._fit(parameters, l2, self.settings.final_iterations, best_round)
             clock.lap("fit")
@@ -137,6 +153,12 @@ class Learner:
                 best = Best(best_round, l2, parameters, report.train_accuracy, report.valid)
                 self.state = dataclasses.replace(self.state, best=best, seconds=self.seconds())
             yield report
+        if isinstance(metric := self.settings.threshold, str):
+            best = self.state.best
+            self.threshold = self._valid.threshold(best.parameters, metric)
+            train, valid = (every.quality(best.parameters, self.threshold) for every in (self._train, self._valid))
+            best = dataclasses.replace(best, train_accuracy=train.accuracy, valid=valid)
+            self.state = dataclasses.replace(self.state, best=best)
 
     def refit(self, examples: EncodedSet) -> Iterator[RoundReport]:
         """Fit the best circuit once more, with its penalty, to `examples`: those of training and validation together.
@@ -203,8 +225,8 @@ class Learner:
     def _report(
         self, phase: str, round: int, l2: float, solution: Solution, clock: "_Clock", chosen: tuple[ChosenSplit, ...]
     ) -> RoundReport:
-        train_accuracy, train_log_loss = self._train.reached(solution.parameters)
-        valid = self._valid.quality(solution.parameters)
+        train_accuracy, train_log_loss = self._train.reached(solution.parameters, self.threshold)
+        valid = self._valid.quality(solution.parameters, self.threshold)
         clock.lap("evaluate")
         metric = "accuracy" if self.settings.metric == "auto" else self.settings.metric
         return RoundReport(

@@ -19,8 +19,9 @@ from lcml.arrays import FloatArray
 from lcml.backend import Array, Backend
 from lcml.errors import DataError
 from lcml.learning.parameters import Parameters, Parametrisation
-from lcml.model.head import HEADS, Head, Link
+from lcml.model.head import HEADS, THRESHOLD, Head, Link
 from lcml.model.metrics import Quality, quality, right_and_lost
+from lcml.model.threshold import ThresholdMetric, best_threshold
 from lcml.passes.feature_store import Chunk, Features, Known
 
 
@@ -109,17 +110,22 @@ class Objective:
         parts = self.features.map(lambda _, chunk: to_host((chunk.weighted_sum(weights) + bias).T))
         return np.concatenate(list(parts), dtype=np.float64)
 
-    def quality(self, parameters: Parameters) -> Quality:
-        return quality(self.logits(parameters), self.labels, self.n_classes, self.link, self._given)
+    def quality(self, parameters: Parameters, threshold: float = THRESHOLD) -> Quality:
+        return quality(self.logits(parameters), self.labels, self.n_classes, self.link, self._given, threshold)
 
-    def reached(self, parameters: Parameters) -> tuple[float, float]:
+    def threshold(self, parameters: Parameters, metric: ThresholdMetric) -> float:
+        """The best one, of two classes."""
+        probabilities = self.head.probabilities(self.logits(parameters))
+        return best_threshold(probabilities[:, 1], self.labels, metric, self._given)
+
+    def reached(self, parameters: Parameters, threshold: float = THRESHOLD) -> tuple[float, float]:
         """Accuracy and log-loss, of any number of examples."""
         weights, bias = self.on_device(parameters)
         backend, link = self.features.backend, self.link
 
         def sums(known: Known, chunk: Chunk) -> tuple[Array, ...]:
             logits = np.asarray(backend.to_host((chunk.weighted_sum(weights) + bias).T), np.float64)
-            return (backend.asarray(right_and_lost(logits, known.labels, link, known.counts)),)
+            return (backend.asarray(right_and_lost(logits, known.labels, link, known.counts, threshold)),)
 
         right, lost = self._host(self.features.sum(sums)[0]) / self.terms.total
         return float(right), float(lost)

@@ -90,10 +90,10 @@ def prune(
     while True:
         objective = objective_of(model, train, backend)
         model = _fitted(model, objective, penalty)
-        found = objective_of(model, valid, backend).quality(_parameters(model))
+        found = objective_of(model, valid, backend).quality(_parameters(model), model.threshold)
         features = conditions_of(model)
         n = len(features)
-        yield PrunedStep(model, n, objective.quality(_parameters(model)), found)
+        yield PrunedStep(model, n, objective.quality(_parameters(model), model.threshold), found)
         sizes, most = np.ones(n, np.int64), most_conditions
         if most_parameters is not None:
             sizes, most = n_sets * np.array([len(of) for of in features]), most_parameters - n_sets

@@ -8,11 +8,13 @@ from lcml.circuits.splits import MAX_DEPTH
 from lcml.errors import SettingsError
 from lcml.learning.fields import check_fields, setting
 from lcml.learning.scoring import Criterion
-from lcml.model.head import Link
+from lcml.model.head import THRESHOLD, Link
+from lcml.model.threshold import ThresholdMetric
 
 SolverName = Literal["lbfgs", "minibatch"]
 Metric = Literal["auto", "accuracy", "f1-macro", "log-loss"]
 Structure = Literal["auto", "splits", "trees"]
+Start = Literal["zero", "generative"]
 
 STRUCTURE, LIMITS, SELECTION = "Structure", "Limits", "Model selection"
 WEIGHTS, COMPUTATION = "Weights", "Computation"
@@ -63,6 +65,14 @@ class LearnSettings:
         "What the validation examples measure. auto: log-loss where the structure is trees, else accuracy.",
         SELECTION,
     )
+    threshold: ThresholdMetric | float = setting(
+        THRESHOLD,
+        "Of two classes the second is predicted where its probability is above this: a number, or what is best for the "
+        "accuracy, balanced-accuracy, f1 (of the second class) or f1-macro of the examples that choose.",
+        SELECTION,
+        above=0,
+        below=1,
+    )
     folds: int = setting(
         5,
         "Of the cross-validation that chooses penalty and trees, for tables of up to 30,000 rows.",
@@ -77,6 +87,12 @@ class LearnSettings:
     )
     refit: bool = setting(False, "Fit what did best once more, to training and validation examples.", SELECTION)
     solver: SolverName = setting("lbfgs", "How weights are fitted; minibatch is for data larger than memory.", WEIGHTS)
+    init: Start = setting(
+        "zero",
+        "Weights of the first fit. generative: of the posterior under a distribution per class over the initial "
+        "circuit, for one circuit over the whole example.",
+        WEIGHTS,
+    )
     round_iterations: int = setting(20, "Most iterations of a fit while the circuit grows.", WEIGHTS, least=1)
     final_iterations: int = setting(60, "Most iterations of a fit at the end.", WEIGHTS, least=1)
     tolerance: float = setting(1e-5, "Gradient at which a fit has converged.", WEIGHTS, least=0)
@@ -96,6 +112,15 @@ class LearnSettings:
         check_fields(self)
         if not self.l2_path:
             raise SettingsError("l2_path: expected one or more penalties of 0 or more, found none")
+
+    def first_threshold(self, n_classes: int) -> float:
+        """Of a model that is being learned: the number given, 1/2 where it is to be chosen.
+
+        Raises SettingsError for one of other than two classes.
+        """
+        if self.threshold != THRESHOLD and n_classes != 2:
+            raise SettingsError(f"threshold: only two classes have one, these data have {n_classes}; leave it out")
+        return self.threshold if isinstance(self.threshold, float) else THRESHOLD
 
     def as_dict(self) -> dict[str, Any]:
         """The settings as plain values, tuples as lists."""

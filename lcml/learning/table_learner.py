@@ -21,10 +21,12 @@ from numpy.typing import NDArray
 from lcml.arrays import FloatArray
 from lcml.backend import Backend
 from lcml.circuits.parts import Part
+from lcml.errors import SettingsError
 from lcml.inputs.columns import ColumnsEncoder
 from lcml.learning.additive import AdditiveDesign, is_in_span, minimise_additive, start_of
 from lcml.learning.assembly import assembled
 from lcml.learning.boosting import Booster, ColumnBins, GrownTree, cut_column
+from lcml.learning.folds import chosen_by_folds, divided
 from lcml.learning.parameters import Parameters
 from lcml.learning.settings import LearnSettings
 from lcml.learning.solver import never
@@ -32,13 +34,11 @@ from lcml.learning.state import Best, EncodedSet, FitState, RoundReport
 from lcml.learning.table_rows import Key, TableRows
 from lcml.model.head import HEADS, Link
 from lcml.model.metrics import Quality, quality
+from lcml.model.threshold import best_threshold
 from lcml.spread import HERE, Engine, Spread, added
 
 STRENGTHS = (100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1)
 """Penalties tried for the additive part, see `lcml.learning.additive`."""
-
-MOST_FOR_FOLDS = 30_000
-"""Examples, times weight sets, up to which folds choose; more tell enough when a part of them is set aside."""
 
 DEPTHS = (3, 6)
 MANY = 1000
@@ -88,7 +88,10 @@ class TableLearner:
         should_stop: Callable[[], bool] = never,
         engine: Engine | None = None,
     ) -> None:
+        if settings.init == "generative":
+            raise SettingsError("init: generative is for the structure splits; choose that, or leave init out")
         self.encoder, self.settings, self.backend, self.n_classes = encoder, settings, backend, n_classes
+        self.threshold = settings.first_threshold(n_classes)
         self.link: Link = "sigmoid" if n_classes == 2 else "softmax"
         self.state: FitState | None = None
         self._head = HEADS[self.link]
@@ -98,7 +101,7 @@ class TableLearner:
         self._final = np.arange(n_train if held_out else n)
         self.folds = [(np.arange(n_train), np.arange(n_train, n))]
         if not held_out and (n_train == n or chosen_by_folds(n, n_classes)):
-            self.folds = _divided(self._labels, settings.folds, settings.seed)
+            self.folds = divided(self._labels, settings.folds, settings.seed)
         fold_of = np.full(n, _NO_FOLD)
         for number, (_, choosing) in enumerate(self.folds):
             fold_of[choosing] = number
@@ -125,6 +128,7 @@ class TableLearner:
             self._design = AdditiveDesign(encoder.columns, nothing, np.empty(0), mass)
         self.strength, self._n_trees, self._depth = STRENGTHS[0], 0, DEPTHS[0]
         self._best_quality: Quality | None = None
+        self._best_logits: Sequence[FloatArray] = ()
         self._model: tuple[tuple[Part, ...], Parameters] | None = None
 
     def best(self) -> tuple[tuple[Part, ...], Parameters]:
@@ -141,9 +145,10 @@ class TableLearner:
         best: Quality | None = None
         for step, strength in enumerate(STRENGTHS):
             list(self.backend.map(lambda run: run.fit(strength), runs))  # noqa: B023  # all are done with it here
-            found = self.pooled([run.choosing_logits for run in runs])
+            of_folds = [run.choosing_logits for run in runs]
+            found = self.pooled(of_folds)
             if best is None or self.is_better(found, best):
-                best, self.strength = found, strength
+                best, self.strength, self._best_logits = found, strength, of_folds
                 for run in runs:
                     run.keep()
             elif found.log_loss > WORSE * best.log_loss:
@@ -167,11 +172,13 @@ class TableLearner:
             yield from race.grow(min(race.n_trees + BLOCK, self.settings.trees))
         if additive is not None and race.best.log_loss <= (1 - WORTH) * additive.log_loss:
             self._best_quality, self._n_trees, self._depth = race.best, race.n_best, race.depth
+            self._best_logits = race.best_logits
 
     def refine(self) -> Iterator[RoundReport]:
         """Train all examples but those held out with what was chosen."""
         if self._best_quality is None:
             return
+        self._best_quality = self._decided()
         run = _Fold(self, self._final_run, self.is_late, chooses=False)
         run.fit(self.strength)
         run.keep()
@@ -209,8 +216,17 @@ class TableLearner:
         codes = np.concatenate(self.rows.ask_each(TableRows.column, [(j, part) for part in asked]))
         return cut_column(self.encoder.columns[j], codes, self._weights[seen])
 
-    def quality(self, logits: FloatArray, rows: NDArray[np.intp]) -> Quality:
-        return quality(logits, self._labels[rows], self.n_classes, self.link, self._weights[rows])
+    def _decided(self) -> Quality:
+        """What the examples that chose reach, once they have told the threshold too."""
+        logits, rows = np.concatenate(self._best_logits), np.concatenate([choosing for _, choosing in self.folds])
+        if isinstance(metric := self.settings.threshold, str):
+            probabilities = self._head.probabilities(logits)[:, 1]
+            self.threshold = best_threshold(probabilities, self._labels[rows], metric, self._weights[rows])
+        return self.quality(logits, rows, calibration=True)
+
+    def quality(self, logits: FloatArray, rows: NDArray[np.intp], *, calibration: bool = False) -> Quality:
+        labels, weights = self._labels[rows], self._weights[rows]
+        return quality(logits, labels, self.n_classes, self.link, weights, self.threshold, calibration=calibration)
 
     def pooled(self, logits: Sequence[FloatArray]) -> Quality:
         """Of all examples that chose, each by the fold that it did not train."""
@@ -273,7 +289,8 @@ class _Fold:
 
     def reached(self) -> tuple[float, float]:
         """Accuracy and log-loss of the rows that train."""
-        ((right, lost),) = self._sum(TableRows.right_and_lost, self._number, self._key)
+        threshold = self._learner.threshold
+        ((right, lost),) = self._sum(TableRows.right_and_lost, self._number, self._key, threshold)
         total = float(self._totals[1])
         return float(right) / total, float(lost) / total
 
@@ -331,6 +348,7 @@ class _Race:
     def __init__(self, learner: TableLearner, runs: Sequence[_Fold], depth: int, additive: Quality) -> None:
         self._learner, self.depth, self.best = learner, depth, additive
         self._runs = [run.boosted(depth) for run in runs]
+        self.best_logits: Sequence[FloatArray] = ()
         self.n_trees = self.n_best = 0
 
     @property
@@ -348,23 +366,6 @@ class _Race:
                 self.n_trees += 1
                 found = self._learner.pooled(logits)
                 if self._learner.is_better(found, self.best):
-                    self.best, self.n_best, improved = found, self.n_trees, True
+                    self.best, self.n_best, improved, self.best_logits = found, self.n_trees, True, logits
             if found is not None:
                 yield self._learner.report("trees", self.n_trees, self._runs[0], found, improved)
-
-
-def chosen_by_folds(n_examples: int, n_classes: int) -> bool:
-    """Whether folds choose for so many examples, rather than a part set aside."""
-    return n_examples * (1 if n_classes == 2 else n_classes) <= MOST_FOR_FOLDS
-
-
-def _divided(labels: NDArray[np.int64], n_folds: int, seed: int) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-    """Rows that train and rows that choose, fold by fold, with every class in proportion."""
-    rng = np.random.default_rng(seed)
-    fold = np.empty(len(labels), np.intp)
-    first = 0
-    for code in np.unique(labels):
-        rows = rng.permutation(np.flatnonzero(labels == code))
-        fold[rows] = (first + np.arange(len(rows))) % n_folds
-        first += len(rows)
-    return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_folds)]

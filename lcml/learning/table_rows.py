@@ -134,11 +134,11 @@ class TableRows:
         """(n_train, n_sets) as far as the run has come."""
         return self._run(run).logits if key is None else self._boosted[key].rows.logits
 
-    def right_and_lost(self, run: int, key: Key | None) -> tuple[FloatArray]:
+    def right_and_lost(self, run: int, key: Key | None, threshold: float) -> tuple[FloatArray]:
         """`lcml.model.metrics.right_and_lost` of the rows that train, as far as the run has come."""
         train = self._run(run).train
         logits = self.training_logits(run, key)
-        return (right_and_lost(logits, self._labels[train], self._link, self.weights[train]),)
+        return (right_and_lost(logits, self._labels[train], self._link, self.weights[train], threshold),)
 
     def _training_weights(self, apart: int) -> FloatArray:
         return np.where(self._folds != apart, self.weights, 0.0)

@@ -9,6 +9,7 @@ Of both, the derivative by g_k is p_k - t_k and the curvature p_k (1 - p_k), wit
 learning are (n_sets, n_examples), of any array namespace; those of prediction (n_examples, n_sets), on the host.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -20,6 +21,9 @@ from lcml.arrays import FloatArray
 from lcml.backend import Array
 
 Link = Literal["sigmoid", "softmax"]
+
+THRESHOLD = 0.5
+"""The probability of the second of two classes above which it is predicted, unless a model says another."""
 
 
 class Head(ABC):
@@ -112,8 +116,19 @@ HEADS: Mapping[Link, Head] = {"sigmoid": _Sigmoid(), "softmax": _Softmax()}
 """The head of every link."""
 
 
-def predicted_codes(logits: FloatArray) -> NDArray[np.int64]:
-    """(n_examples,) index of the most probable class for logits (n_examples, n_sets); a tie goes to the first class."""
-    if logits.shape[1] == 1:
-        return (logits[:, 0] > 0).astype(np.int64)
+def predicted_codes(logits: FloatArray, threshold: float = THRESHOLD) -> NDArray[np.int64]:
+    """(n_examples,) index of the most probable class for logits (n_examples, n_sets); of two classes the second where
+    its probability is above the threshold. A tie goes to the first class."""
+    if logits.shape[1] == 1 or threshold != THRESHOLD:
+        return (margins(logits, threshold) > 0).astype(np.int64)
     return np.asarray(np.argmax(logits, axis=1))
+
+
+def margins(logits: FloatArray, threshold: float = THRESHOLD) -> FloatArray:
+    """(n_examples,) how far the log-odds of the second of two classes are above those of the threshold."""
+    log_odds: FloatArray = logits[:, 0] if logits.shape[1] == 1 else logits[:, 1] - logits[:, 0]
+    return log_odds - log_odds_of(threshold)
+
+
+def log_odds_of(probability: float) -> float:
+    return math.log(probability / (1 - probability))

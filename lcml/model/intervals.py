@@ -13,7 +13,7 @@ Z95 = 1.959963984540054
 _LEAST = np.finfo(np.float64).tiny
 
 BINS = 10
-"""Bins of equal width that calibration is measured in."""
+"""Bins of equal width that calibration is drawn in."""
 
 
 class Interval(NamedTuple):
@@ -85,18 +85,16 @@ def _delong(truth: NDArray[np.bool_], scores: FloatArray) -> tuple[float, FloatA
 
 
 class Calibration(NamedTuple):
-    """Of every bin that is not empty: the mean of what was said, the share that was right, how many; and the expected
-    calibration error, the mean distance of the two, every example counting the same."""
+    """Of every bin that is not empty: the mean of what was said, the share that was right, how many."""
 
     said: FloatArray
     right: FloatArray
     sizes: NDArray[np.int64]
-    error: float
 
 
 def calibration(probabilities: FloatArray, labels: NDArray[np.int64]) -> Calibration:
     """How often what is said with a probability is right, in BINS bins of that probability: of the second of two
-    classes, of more the one predicted (Guo et al., ICML 2017, section 2)."""
+    classes, of more the one predicted."""
     if probabilities.shape[1] == 2:
         said, right = probabilities[:, 1], labels == 1
     else:
@@ -105,4 +103,4 @@ def calibration(probabilities: FloatArray, labels: NDArray[np.int64]) -> Calibra
     sizes = np.bincount(bins, minlength=BINS)
     kept = sizes > 0
     means, shares = (np.bincount(bins, values, BINS)[kept] / sizes[kept] for values in (said, right))
-    return Calibration(means, shares, sizes[kept], float(np.average(np.abs(means - shares), weights=sizes[kept])))
+    return Calibration(means, shares, sizes[kept])

@@ -1,7 +1,7 @@
 """The model: an input encoder, circuits over views of it, and one set of weights per class. No training state."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -15,7 +15,8 @@ from lcml.circuits.parts import Part
 from lcml.circuits.views import IdentityView
 from lcml.errors import CircuitError
 from lcml.inputs.encoding import Encoder, encoded
-from lcml.model.head import HEADS, Head, Link, predicted_codes
+from lcml.model.head import HEADS, THRESHOLD, Head, Link, predicted_codes
+from lcml.model.missing import Missing, MissingPolicy, check_policy, fit_missing
 from lcml.passes.feature_map import FeatureMap
 
 
@@ -26,8 +27,9 @@ class LogisticCircuit:
     The features are those of every part, cell by cell, see `lcml.circuits.parts.Part`: flows of literals and elements,
     pooled where the part's view has windows. weights (n_sets, n_features), bias (n_sets,): float64. There is one weight
     set for two classes under the sigmoid, one per class otherwise. `link` makes probabilities: the sigmoid of each
-    logit, normalised over more than two classes (one-vs-rest), or the softmax. Raises CircuitError where the shapes do
-    not fit together.
+    logit, normalised over more than two classes (one-vs-rest), or the softmax. Of two classes the second is predicted
+    where its probability is above `threshold`. `missing`: how examples with missing inputs are predicted, None where
+    they are refused. Raises CircuitError where the shapes do not fit together.
     """
 
     encoder: Encoder
@@ -37,8 +39,16 @@ class LogisticCircuit:
     bias: FloatArray
     link: Link = "sigmoid"
     provenance: Mapping[str, Any] = field(default_factory=dict)
+    threshold: float = THRESHOLD
+    missing: Missing | None = None
 
     def __post_init__(self) -> None:
+        of_two = len(self.classes) == 2
+        if not (
+            isinstance(self.threshold, float) and (0 < self.threshold < 1 if of_two else self.threshold == THRESHOLD)
+        ):
+            expected_one = "a number above 0 and below 1" if of_two else f"{THRESHOLD} of {len(self.classes)} classes"
+            raise CircuitError(f"model: expected a threshold, {expected_one}, found {self.threshold!r}")
         n_sets = self.head.n_sets(len(self.classes))
         expected = {"weights": (n_sets, sum(part.n_features for part in self.parts)), "bias": (n_sets,)}
         for name, shape in expected.items():
@@ -52,6 +62,12 @@ class LogisticCircuit:
         for part in self.parts:
             if (n_made := self.encoder.n_outputs) != (n_read := part.view.n_inputs):
                 raise CircuitError(f"model: the encoder makes {n_made} inputs, a view reads {n_read}")
+        if self.missing is not None:
+            check_policy(self.missing.policy, self.encoder, [part.view for part in self.parts])
+            if (n_means := len(self.missing.means)) != self.encoder.n_outputs:
+                raise CircuitError(f"model: the encoder makes {self.encoder.n_outputs} inputs, missing has {n_means}")
+            if self.missing.distribution is not None and not self.missing.distribution.circuit.same_as(self.circuit):
+                raise CircuitError("model: the distribution of missing inputs is over another circuit")
 
     @classmethod
     def flat(
@@ -136,22 +152,31 @@ class LogisticCircuit:
         n_literals = self.circuit.n_literals
         return self.flat_weights[:, :n_literals] if self.parts[0].weighted[:n_literals].any() else None
 
+    def encode(self, x: Any) -> NDArray[np.floating]:
+        """(n_examples, n_outputs) encoded raw examples, with the means of `missing` for what is. Raises as `logits`."""
+        missing = self.missing
+        return self.encoder.encode(x) if missing is None else missing.filled(self.encoder.encode(x, gaps=True))
+
     def logits(self, x: Any, backend: Backend | None = None, precision: Precision = "float32") -> FloatArray:
         """(n_examples, n_sets) logits of raw examples (n_examples, n_features), an array or rows in a file.
 
-        Raises DataError for a wrong width, NaN or infinity, ContradictionError where Pr(root) = 0, CircuitError for
-        weights whose sums that precision cannot hold.
+        NaN is a missing input, which `missing` says how to predict. Raises DataError for a wrong width, infinity, and
+        without `missing` NaN, ContradictionError where Pr(root) = 0, CircuitError for weights whose sums that precision
+        cannot hold.
         """
         backend = backend or get_backend("numpy")
         dtype = np.dtype(precision)
         terms = self._compiled(backend, dtype)
-        inputs = encoded(self.encoder, x)
+        missing = self.missing
+        inputs = encoded(self.encoder, x, gaps=missing is not None)
         size = backend.chunk_examples
 
         def chunk(first: int) -> FloatArray:
-            examples = backend.asarray(inputs[first : first + size], dtype=dtype)
+            given = inputs[first : first + size]
+            values = given if missing is None else missing.filled(given)
+            examples = backend.asarray(values, dtype=dtype)
             host: FloatArray = backend.to_host(sum((term(examples) for term in terms), start=0)).T
-            return host
+            return host if missing is None else missing.with_expected(host, given, lambda f: f @ self.flat_weights.T)
 
         firsts = range(0, len(inputs), size)
         parts = list(backend.map(chunk, firsts) if len(firsts) > 1 else map(chunk, firsts))
@@ -164,8 +189,17 @@ class LogisticCircuit:
         return self.head.probabilities(self.logits(x, backend, precision))
 
     def predict(self, x: Any, backend: Backend | None = None, precision: Precision = "float32") -> NDArray[Any]:
-        """(n_examples,) the most probable class of every example."""
-        return np.asarray(self.classes)[predicted_codes(self.logits(x, backend, precision))]
+        """(n_examples,) the most probable class of every example, of two as the threshold says."""
+        return np.asarray(self.classes)[self.codes(self.logits(x, backend, precision))]
+
+    def codes(self, logits: FloatArray) -> NDArray[np.int64]:
+        """(n_examples,) the place among `classes` of the class predicted, for logits (n_examples, n_sets)."""
+        return predicted_codes(logits, self.threshold)
+
+    def with_missing(self, policy: MissingPolicy, x: Any, backend: Backend | None = None) -> "LogisticCircuit":
+        """The model with another policy for missing inputs, fitted to raw training examples x (n_examples, n_features)
+        without any. Raises SettingsError for a policy that it cannot have, DataError for missing values in x."""
+        return replace(self, missing=fit_missing(policy, self.encoder, self.parts, x, backend))
 
     def _compiled(self, backend: Backend, dtype: np.dtype[Any]) -> list[Callable[[Array], Array]]:
         """Functions from encoded examples to what each part adds to the logits, (n_sets, n_examples); only features

@@ -10,13 +10,18 @@ classes under the sigmoid the log ratios log theta_e1 / theta_e0, with the bias 
 Source: Liang & Van den Broeck, AAAI 2019, section 6, Proposition 6 and Fig. 5. It holds for Boolean examples.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from lcml.arrays import FloatArray
 from lcml.circuits.circuit import Circuit
 from lcml.errors import CircuitError
+from lcml.inputs.encoding import Encoder
+from lcml.model.distribution import ProbabilisticCircuit
 from lcml.model.head import HEADS, Link
+from lcml.model.model import LogisticCircuit
 
 _TOLERANCE = 1e-9
 
@@ -47,3 +52,28 @@ def posterior_weights(
     if n_sets == 1:
         return np.log(theta[1:] / theta[:1]), np.log(pi[1:] / pi[:1])
     return np.log(theta), np.log(pi)
+
+
+def from_distributions(
+    distributions: Sequence[ProbabilisticCircuit],
+    priors: ArrayLike,
+    encoder: Encoder,
+    classes: tuple[int, ...] | tuple[str, ...],
+) -> LogisticCircuit:
+    """The model whose probabilities are Pr(class | x) under one distribution per class, all over one structure, for
+    Boolean x: under the sigmoid for two classes, else the softmax.
+
+    priors (n_classes,): positive, sum 1. Raises CircuitError where structures differ or a parameter is 0.
+    """
+    circuit = distributions[0].circuit
+    for k, distribution in enumerate(distributions):
+        if not distribution.circuit.same_as(circuit):
+            raise CircuitError(f"the distribution of class {classes[k]!r} has another structure than that of the first")
+    logs = np.array([distribution.log_parameters for distribution in distributions])
+    link: Link = "sigmoid" if len(classes) == 2 else "softmax"
+    if circuit.n_or_gates:
+        weights, bias = posterior_weights(circuit, np.exp(logs), priors, link)
+        return LogisticCircuit.flat(circuit, encoder, classes, weights, None, bias, link)
+    _, bias = posterior_weights(circuit, np.empty((len(logs), 0)), priors, link)
+    literal_weights = logs[1:] - logs[:1] if link == "sigmoid" else logs
+    return LogisticCircuit.flat(circuit, encoder, classes, np.empty((len(bias), 0)), literal_weights, bias, link)

@@ -98,7 +98,7 @@ def _codes(found: Measured) -> FloatArray:
     """(n_sample, d) numbers, days, or places of categories."""
     raw = found.raw(found.sample)
     encoder = found.model.encoder
-    return encoder.codes(raw) if isinstance(encoder, ColumnsEncoder) else np.asarray(raw, np.float64)
+    return encoder.codes(raw, gaps=True) if isinstance(encoder, ColumnsEncoder) else np.asarray(raw, np.float64)
 
 
 def _sets(found: Measured) -> list[str]:

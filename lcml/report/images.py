@@ -71,7 +71,7 @@ def _by_class(found: Measured, codes: list[int]) -> tuple[FloatArray, FloatArray
     own = (labels == np.array(codes)[:, None]).astype(np.float64)
     for places, values in found.chunks():
         sums += own[:, places] @ values
-        encoded += own[:, places] @ model.encoder.encode(found.raw(found.sample[places]))
+        encoded += own[:, places] @ model.encode(found.raw(found.sample[places]))
     sizes = own.sum(axis=1, keepdims=True)
     usual = 0.0 if found.average is None else found.average
     gains = [

@@ -38,13 +38,17 @@ class Measured:
     warning: str | None = None
 
     @cached_property
+    def _logits(self) -> FloatArray:
+        return self.model.logits(self.features, self.backend)
+
+    @cached_property
     def probabilities(self) -> FloatArray:
         """(n, n_classes)"""
-        return self.model.predict_proba(self.features, self.backend)
+        return self.model.head.probabilities(self._logits)
 
     @cached_property
     def predicted(self) -> NDArray[np.int64]:
-        return np.asarray(self.probabilities.argmax(axis=1))
+        return self.model.codes(self._logits)
 
     @cached_property
     def of_truth(self) -> FloatArray:

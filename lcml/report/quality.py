@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from lcml.arrays import FloatArray
-from lcml.model.intervals import Calibration, Interval, auc_intervals, calibration, log_loss, wilson
-from lcml.model.metrics import confusion_matrix
+from lcml.model.intervals import Interval, auc_intervals, calibration, log_loss, wilson
+from lcml.model.metrics import calibration_error, confusion_matrix
 from lcml.report.charts import Plot
 from lcml.report.drawing import Drawing, Image, Rect, Text, fitting
 from lcml.report.html import figure, figures, heading, said, section, table
@@ -26,15 +26,15 @@ def quality_section(found: Measured) -> tuple[str, str, str]:
     """Figures, calibration, confusion, classes, and of two classes the choice of a threshold."""
     counts = confusion_matrix(found.predicted, found.labels, len(found.classes))
     areas = auc_intervals(found.probabilities, found.labels)
-    binned = calibration(found.probabilities, found.labels)
+    error = calibration_error(found.probabilities, found.labels)
     cards = {
         "accuracy": wilson(int(np.trace(counts)), found.n_examples),
         "log-loss": log_loss(found.of_truth),
         "AUC" if len(found.classes) == 2 else "mean AUC, one class against the others": areas[0],
-        "expected calibration error": Interval(binned.error, np.nan, np.nan),
+        "expected calibration error": Interval(error, np.nan, np.nan),
     }
     shown = "".join(f"<div><b>{_figure(one)}</b><span>{name}{_ends(one)}</span></div>" for name, one in cards.items())
-    drawn = [figure(_calibration(found, binned), "Numbers: examples in the bin."), _confusion(found, counts)]
+    drawn = [figure(_calibration(found), "Numbers: examples in the bin."), _confusion(found, counts)]
     if len(found.classes) == 2:
         drawn.insert(1, figure(_thresholds(found), f"What is called {found.classes[1]} from each threshold on."))
     warning = f'<p class="warning">{escape(found.warning)}</p>' if found.warning else ""
@@ -93,7 +93,8 @@ def _ends(one: Interval) -> str:
     return f" ({one.low:.4f} to {one.high:.4f})" if np.isfinite(one.low) else ""
 
 
-def _calibration(found: Measured, binned: Calibration) -> Plot:
+def _calibration(found: Measured) -> Plot:
+    binned = calibration(found.probabilities, found.labels)
     two = len(found.classes) == 2
     said_of = f"probability of {found.classes[1]}" if two else "probability of the class predicted"
     share = f"share of {found.classes[1]}" if two else "share that is right"
@@ -135,7 +136,8 @@ def _thresholds(found: Measured) -> Plot:
     }
     best = int(curves["accuracy"].argmax())
     label = f"Precision, recall and accuracy by threshold; accuracy is largest, {curves['accuracy'][best]:.4f}, at "
-    label += f"{at[best]:.2f}, and {float(np.mean((scores >= 0.5) == positive)):.4f} at 0.5"
+    own = found.model.threshold
+    label += f"{at[best]:.2f}, and {float(np.mean((scores > own) == positive)):.4f} at {own:.4g}, the model's"
     plot = Plot(label, (0, 1), (0, 1), (f"threshold of the probability of {found.classes[1]}", ""), height=260)
     for colour, (name, values) in enumerate(curves.items()):
         known = np.isfinite(values)

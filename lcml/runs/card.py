@@ -14,8 +14,9 @@ import numpy as np
 
 import lcml
 from lcml.explain.contributions import top_conditions
-from lcml.model.intervals import Interval, auc_intervals, calibration, log_loss, wilson
-from lcml.model.metrics import confusion_matrix
+from lcml.model.head import THRESHOLD
+from lcml.model.intervals import Interval, auc_intervals, log_loss, wilson
+from lcml.model.metrics import N_BINS, calibration_error, confusion_matrix
 from lcml.model.model import LogisticCircuit
 from lcml.report.measured import Measured
 from lcml.runs.config import TrainConfig
@@ -78,8 +79,8 @@ def _figures(measured: Measured) -> _Figures:
         "|---|---|---|",
         *(f"| {text} | {_number(one.value)} | {_ends(one)} |" for text, one in known.values()),
     ]
-    error = calibration(probabilities, labels).error
-    lines += [f"| Expected calibration error, 10 bins | {_number(error)} | |"]
+    error = calibration_error(probabilities, labels)
+    lines += [f"| Expected calibration error, {N_BINS} bins | {_number(error)} | |"]
     if len(classes) > MOST_CLASSES:
         return _Figures(header, [*lines, "", f"{len(classes):,} classes: too many for a line each."])
     lines += ["", "| class | precision | recall | examples |", "|---|---|---|---|"]
@@ -103,6 +104,8 @@ def _what(model: LogisticCircuit) -> Iterator[str]:
         f"It has {model.n_parameters:,} parameters, {model.n_elements:,} elements and {model.n_or_gates:,} or gates, "
         f"reads {model.encoder.n_features:,} features (encoder {model.encoder.kind}), and its link is the {model.link}."
     )
+    if model.threshold != THRESHOLD:
+        yield f"It predicts {_cell(model.classes[1])} where its probability is above {model.threshold:.4g}."
 
 
 def _data(known: Mapping[str, Any]) -> Iterator[str]:

@@ -18,6 +18,7 @@ from lcml.inputs.channels import check_channels
 from lcml.inputs.encoders import EncoderKind
 from lcml.learning.fields import AnyField, about, check_fields, setting
 from lcml.learning.settings import COMPUTATION, LIMITS, SELECTION, STRUCTURE, WEIGHTS, LearnSettings
+from lcml.model.missing import MissingPolicy
 from lcml.runs.specs import Shape, ViewSpec, parse_augment, parse_shape, parse_view
 
 PLACES = (
@@ -138,6 +139,13 @@ class TrainConfig:
     )
     checkpoint_dir: str | None = setting(
         None, "For checkpoints; else checkpoints/ beside the model.", RESULTS, metavar="DIR", is_path=True
+    )
+    missing: MissingPolicy = setting(
+        "refuse",
+        "What the model does where an input is missing that never was in training. prior: takes the mean of its "
+        "variables; expected: the expected logits under a distribution over its circuit, of one over the whole "
+        "example.",
+        RESULTS,
     )
     export: bool = setting(False, "At the end write the model as ONNX beside it too, and log that to the run.", RESULTS)
     report: bool = setting(

@@ -18,13 +18,15 @@ MOST_CLASSES = 20
 def final_metrics(
     model: LogisticCircuit, rounds: int, train_accuracy: float, valid: Quality, test: Quality | None, seconds: float
 ) -> dict[str, float]:
-    """Sizes, accuracies, F1 and log-losses of the model kept. rounds: after which it was best."""
+    """Sizes, accuracies, F1, log-losses and calibration errors of the model kept. rounds: after which it was best."""
     values = {f"{FINAL}train_accuracy": train_accuracy}
     for rows, measured in (("valid", valid), ("test", test)):
         if measured is not None:
             values[f"{FINAL}{rows}_accuracy"] = measured.accuracy
             values[f"{FINAL}{rows}_f1_macro"] = measured.f1_macro
             values[f"{FINAL}{rows}_loss"] = measured.log_loss
+            if measured.ece is not None:
+                values[f"{FINAL}{rows}_ece"] = measured.ece
     sizes = {name: float(getattr(model, name)) for name in ("n_elements", "n_or_gates", "n_parameters")}
     return values | {MODEL + name: value for name, value in {**sizes, "round": rounds, "seconds": seconds}.items()}
 

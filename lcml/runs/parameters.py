@@ -10,11 +10,13 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from lcml.backend import BackendName
+from lcml.backend.machine import cores
 from lcml.circuits.vtree import Vtree
 from lcml.errors import SettingsError
 from lcml.inputs.encoders import EncoderKind
 from lcml.learning.fields import about, expected, same_setting, setting
 from lcml.learning.settings import LearnSettings
+from lcml.model.missing import MissingPolicy
 from lcml.runs.config import TrainConfig, VtreeKind
 
 RandomState: TypeAlias = int | np.random.RandomState | np.random.Generator | None
@@ -46,6 +48,7 @@ class Parameters(LearnSettings):
     channels: Sequence[str] = same_setting(TrainConfig, "channels")
     augment: str | None = same_setting(TrainConfig, "augment")
     view: Sequence[str] = same_setting(TrainConfig, "view")
+    missing: MissingPolicy = same_setting(TrainConfig, "missing")
     valid_fraction: float = setting(
         TrainConfig.valid_fraction,
         "Share of each class set aside to choose the model by; 0: the training examples choose.",
@@ -53,6 +56,14 @@ class Parameters(LearnSettings):
         below=1,
     )
     backend: BackendName = same_setting(TrainConfig, "backend")
+    n_jobs: int | None = setting(
+        None, "Most threads, in fitting and predicting: None or -1 for all cores, -2 for all but one, and so on."
+    )
+    warm_start: bool = setting(
+        False,
+        "Whether fit begins with structure and weights of the last one: with more rounds it goes on. For splits alone: "
+        "trees are chosen all together.",
+    )
     random_state: RandomState = setting(
         LearnSettings.seed,
         "The same whole number gives the same model; None, or a generator, another each time.",
@@ -60,6 +71,15 @@ class Parameters(LearnSettings):
     )
     seed: RandomState = setting(LearnSettings.seed, "Another name for random_state.", least=0)  # type: ignore[assignment]
     verbose: int = setting(0, "Whether a line per round is printed.", least=0)
+
+    @property
+    def n_threads(self) -> int | None:
+        """Most threads; None for as many as there are cores. Raises SettingsError for 0."""
+        if self.n_jobs == 0:
+            raise SettingsError(
+                "n_jobs: expected a number of threads, or one below 0 that counts from all cores, found 0"
+            )
+        return self.n_jobs if self.n_jobs is None or self.n_jobs > 0 else max(1, cores() + 1 + self.n_jobs)
 
     def learning(self) -> LearnSettings:
         """The settings of learning, with a seed drawn where random_state is no number. Raises SettingsError where both

@@ -31,9 +31,10 @@ from lcml.inputs.encoding import EncodedRows, Encoder, coded, encoded
 from lcml.inputs.knots import fit_columns
 from lcml.inputs.rows import Matrix
 from lcml.inputs.table import Table
+from lcml.learning.folds import chosen_by_folds
 from lcml.learning.settings import LearnSettings, Structure
 from lcml.learning.state import EncodedSet
-from lcml.learning.table_learner import chosen_by_folds
+from lcml.model.missing import check_policy
 from lcml.runs.checkpoint import Checkpoint
 from lcml.runs.config import TrainConfig, VtreeKind
 from lcml.runs.specs import Shape, ViewSpec, full_shape
@@ -150,6 +151,7 @@ def prepare(
             f"{splits.source} is not what {checkpoint_path} was learning from: expected data with the fingerprint "
             f"{resumed.fingerprint[:12]}..., found {splits.fingerprint[:12]}...; restore the data or start a new run"
         )
+    check_policy(config.missing, encoder, [view for view, _ in checkpoint.places])
     return Prepared(config, splits, shape, encoder, train, valid, backend, checkpoint, checkpoint_path, started, engine)
 
 

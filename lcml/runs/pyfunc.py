@@ -11,7 +11,6 @@ from lcml.explain.names import known_names
 from lcml.formats import load_model
 from lcml.inputs.columns import ColumnsEncoder
 from lcml.inputs.table import TRUTH, from_frame, is_frame, spelling
-from lcml.model.head import predicted_codes
 from lcml.model.model import LogisticCircuit
 
 INPUT = "features"
@@ -42,7 +41,7 @@ class PyfuncModel:
             given = model_input[INPUT] if isinstance(model_input, dict) else self._in_order(model_input)
             x = np.asarray(given, dtype=np.float64)
             logits = self.model.logits(x.reshape(len(x), -1))
-        labels = np.asarray(self.model.classes)[predicted_codes(logits)]
+        labels = np.asarray(self.model.classes)[self.model.codes(logits)]
         outputs = dict(zip(OUTPUTS, (labels, self.model.head.probabilities(logits)), strict=True))
         return outputs if self.output is None else outputs[self.output]
 

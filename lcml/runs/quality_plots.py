@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from lcml.arrays import FloatArray
 from lcml.model.intervals import calibration
+from lcml.model.metrics import calibration_error
 from lcml.runs.figures import MOST_CLASSES
 from lcml.runs.plots import new_figure, plain, png
 
@@ -62,8 +63,9 @@ def precision_recall_figure(probabilities: FloatArray, labels: Codes, classes: S
 
 def calibration_figure(probabilities: FloatArray, labels: Codes, classes: Sequence[object], rows: str) -> Any:
     """How often what is said with a probability is right, in bins of that probability: of the second of two classes, of
-    more the one predicted. The title has the expected calibration error, the mean distance from the diagonal."""
-    means, shares, sizes, error = calibration(probabilities, labels)
+    more the one predicted. The title has the expected calibration error."""
+    means, shares, sizes = calibration(probabilities, labels)
+    error = calibration_error(probabilities, labels)
     words = "probability of the class predicted", "share that is right"
     if len(classes) == 2:
         words = f"probability of {plain(classes[1])}", f"share of {plain(classes[1])}"

@@ -14,7 +14,6 @@ from lcml.backend import Backend
 from lcml.inputs.column import Column
 from lcml.inputs.columns import ColumnsEncoder
 from lcml.inputs.rows import Matrix
-from lcml.model.head import predicted_codes
 from lcml.model.model import LogisticCircuit
 
 MOST_COLUMNS, MOST_CATEGORIES = 256, 50
@@ -34,7 +33,7 @@ def with_reference(model: LogisticCircuit, features: Matrix, backend: Backend) -
 def reference(model: LogisticCircuit, features: Matrix, backend: Backend) -> dict[str, Any]:
     """Shares of the bins of every column of a table among raw training features, and of the classes predicted there."""
     rows = features[:: max(1, -(-len(features) // _MOST_ROWS))]
-    counts = np.bincount(predicted_codes(model.logits(rows, backend)), minlength=len(model.classes))
+    counts = np.bincount(model.codes(model.logits(rows, backend)), minlength=len(model.classes))
     shares = zip(model.classes, counts / max(len(rows), 1), strict=True)
     told: dict[str, Any] = {"classes": {str(name): _short(share) for name, share in shares}}
     if isinstance(model.encoder, ColumnsEncoder):

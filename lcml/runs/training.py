@@ -21,7 +21,6 @@ from lcml.learning.selection import ChosenSplit
 from lcml.learning.solver import never
 from lcml.learning.state import RoundReport
 from lcml.learning.table_learner import TableLearner
-from lcml.model.head import predicted_codes
 from lcml.model.metrics import Quality, confusion_matrix, quality
 from lcml.model.model import LogisticCircuit
 from lcml.runs.checkpoint import Checkpoint, save_checkpoint
@@ -150,12 +149,13 @@ class _Run:
     def conclude(self, stopped: bool) -> Outcome:
         """Save the best model, then test it and record what came out."""
         config, splits, backend = self.prepared.config, self.prepared.splits, self.prepared.backend
-        model = with_reference(self._best_model(stopped), splits.train.features, backend)
+        model = self._best_model(stopped).with_missing(config.missing, splits.train.features, backend)
+        model = with_reference(model, splits.train.features, backend)
         save_model(model, config.model_path)
 
         examples = splits.test if len(splits.test) else splits.valid
         logits = model.logits(examples.features, backend, evaluation_precision(config.learn.precision))
-        measured = quality(logits, examples.labels, len(splits.classes), self.learner.link)
+        measured = quality(logits, examples.labels, len(splits.classes), model.link, threshold=model.threshold)
         assert self.learner.state is not None
         outcome = Outcome(
             model=model,
@@ -184,6 +184,7 @@ class _Run:
             "train_accuracy": best.train_accuracy,
             "valid_accuracy": best.valid.accuracy,
             "valid_f1_macro": best.valid.f1_macro,
+            "valid_ece": best.valid.ece,
             "seconds": self._seconds(),
             "stopped": stopped,
         }
@@ -194,6 +195,7 @@ class _Run:
             weights=fitted.weights,
             bias=fitted.bias,
             link=learner.link,
+            threshold=learner.threshold,
             provenance=provenance(self.prepared, learned) | {"history": history(self.rounds)},
         )
 
@@ -247,7 +249,7 @@ class _Run:
         assert self.learner.state is not None
         best, classes = self.learner.state.best, splits.classes
         rows, examples = ("test", splits.test) if len(splits.test) else ("validation", splits.valid)
-        counts = confusion_matrix(predicted_codes(logits), examples.labels, len(classes))
+        counts = confusion_matrix(outcome.model.codes(logits), examples.labels, len(classes))
         reached = outcome.train_accuracy, outcome.valid, outcome.test
         tracker.metrics(final_metrics(outcome.model, best.round, *reached, outcome.seconds), 0)
         tracker.metrics(class_metrics(counts, classes), 0)

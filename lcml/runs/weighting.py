@@ -53,16 +53,21 @@ def class_weights(
 
 
 def merged(examples: Examples, weights: FloatArray | None) -> tuple[Examples, FloatArray | None]:
-    """Equal examples of one class as a single one of the sum of their weights, where the first of them stood."""
+    """Equal examples of one class as a single one of the sum of their weights.
+
+    Where some are equal, or weights differ from 1, they stand in an order that follows from their content alone: then
+    weights and repeated examples, in whatever order, are the same.
+    """
     place: dict[tuple[bytes, int], int] = {}
     matrix = examples.features.values if isinstance(examples.features, Table) else examples.features
     rows = (row for chunk in chunks(matrix) for row in matrix[chunk])
     digests = (blake2b(row.tobytes(), digest_size=_DIGEST_BYTES).digest() for row in rows)
     which = [place.setdefault(key, len(place)) for key in zip(digests, examples.labels.tolist(), strict=True)]
-    if len(place) == len(which):
+    if len(place) == len(which) and (weights is None or np.all(weights == 1)):
         return examples, weights
+    order = np.array([place[key] for key in sorted(place)])
     first = np.unique(which, return_index=True)[1]
-    return examples.select(first), np.bincount(which, weights).astype(np.float64)
+    return examples.select(first[order]), np.bincount(which, weights).astype(np.float64)[order]
 
 
 def joined_weights(first: FloatArray | None, second: FloatArray | None, n_examples: int) -> FloatArray | None:

@@ -60,9 +60,14 @@ def create_app(service: Service, lifespan: Lifespan | None = None) -> Starlette:
         Route("/openapi.json", at.openapi),
         Route("/docs", at.docs),
     ]
+    middleware = [Middleware(Edge, service=service)]
+    if service.tracing is not None:
+        from lcml_serving.tracing import Traced
+
+        middleware.insert(0, Middleware(Traced, tracing=service.tracing))
     app = Starlette(
         routes=routes,
-        middleware=[Middleware(Edge, service=service)],
+        middleware=middleware,
         exception_handlers={HTTPException: _answer_http_exception},
         lifespan=lifespan,
     )
@@ -81,14 +86,16 @@ class _Endpoints:
         model = served.model.signature
         body = await self._service.bodies.read(request)
         with self._service.slot():
-            wanted = await self._parse(request, body, model, self._settings.max_rows)
+            with self._service.stage("decode", model):
+                wanted = await self._parse(request, body, model, self._settings.max_rows)
             arrays = await served.predicted(wanted.inputs)
             size = sum(arrays[name].size for name, binary in wanted.outputs.items() if not binary)
-            rendered = await self._service.off_loop(size, render_infer, wanted.id, wanted.outputs, model, arrays)
-            content, header_length = rendered
-            if header_length is None:
-                return await respond(request, content)
-            return await respond(request, content, "application/octet-stream", {HEADER_LENGTH: str(header_length)})
+            with self._service.stage("encode", model):
+                rendered = await self._service.off_loop(size, render_infer, wanted.id, wanted.outputs, model, arrays)
+                content, header_length = rendered
+                if header_length is None:
+                    return await respond(request, content)
+                return await respond(request, content, "application/octet-stream", {HEADER_LENGTH: str(header_length)})
 
     async def explain(self, request: Request) -> Response:
         served = self._served(request)
@@ -96,18 +103,20 @@ class _Endpoints:
         conditions = explainable(served.model)
         body = await self._service.bodies.read(request)
         with self._service.slot():
-            wanted = await self._parse(request, body, model, self._settings.max_explain_rows)
-            top_k = top_k_of(wanted.parameters)
+            with self._service.stage("decode", model):
+                wanted = await self._parse(request, body, model, self._settings.max_explain_rows)
+                top_k = top_k_of(wanted.parameters)
             labels, contributions = await served.explain.submit(*wanted.inputs)
             check_finite({"contributions": contributions})
             answer: dict[str, Any] = {"model_name": model.name, "model_version": model.version}
             if wanted.id is not None:
                 answer["id"] = wanted.id
-            # sorting many contributions takes long enough to keep other requests waiting
-            rows = await asyncio.to_thread(explain_rows, conditions, labels, contributions, top_k)
-            answer["explanations"] = rows
-            size = sum(len(row["contributions"]) for row in rows)
-            return await respond(request, await self._service.off_loop(size, to_json, answer))
+            with self._service.stage("encode", model):
+                # sorting many contributions takes long enough to keep other requests waiting
+                rows = await asyncio.to_thread(explain_rows, conditions, labels, contributions, top_k)
+                answer["explanations"] = rows
+                size = sum(len(row["contributions"]) for row in rows)
+                return await respond(request, await self._service.off_loop(size, to_json, answer))
 
     async def invocations(self, request: Request) -> Response:
         served = self._repository.default()
@@ -116,10 +125,12 @@ class _Endpoints:
         body = await self._service.bodies.read(request)
         with self._service.slot():
             given = body, request.headers.get("content-type", ""), model, self._settings.max_rows
-            inputs = await self._service.off_loop(len(body), parse_invocation, *given)
+            with self._service.stage("decode", model):
+                inputs = await self._service.off_loop(len(body), parse_invocation, *given)
             arrays = await served.predicted(inputs)
             size = sum(array.size for array in arrays.values())
-            return await respond(request, await self._service.off_loop(size, render_invocation, arrays))
+            with self._service.stage("encode", model):
+                return await respond(request, await self._service.off_loop(size, render_invocation, arrays))
 
     async def load(self, request: Request) -> Response:
         body = await self._service.bodies.read(request, _MAX_COMMAND_BYTES)

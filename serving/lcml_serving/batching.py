@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 Run = Callable[..., Sequence[Array]]
 """The outputs of inputs, arrays of the same number of rows."""
+Trace = Callable[[float, float, float, int, int], None]
+"""Of a request: when it arrived, its run began and ended (time.perf_counter); its rows, those of the run."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class BatchReport:
 class _Item:
     inputs: tuple[Array, ...]
     arrived: float
-    future: asyncio.Future[tuple[Array, ...]]
+    future: asyncio.Future[tuple[tuple[Array, ...], float, float, int]]  # outputs; start, end and rows of their run
 
     @property
     def n_rows(self) -> int:
@@ -55,8 +57,9 @@ class Batcher:
         max_delay: float = 0.0,
         parallel: int = 1,
         report: Callable[[BatchReport], None] = lambda _: None,
+        trace: Trace | None = None,
     ) -> None:
-        self._run, self._executor, self._report = run, executor, report
+        self._run, self._executor, self._report, self._trace = run, executor, report, trace
         self._max_rows, self._max_delay, self._parallel = max_rows, max_delay, parallel
         self._waiting: deque[_Item] = deque()
         self._n_rows = 0
@@ -79,7 +82,10 @@ class Batcher:
             worker = loop.create_task(self._work())
             self._workers.add(worker)
             worker.add_done_callback(self._workers.discard)
-        return await item.future
+        outputs, started, ended, n_together = await item.future
+        if self._trace is not None:  # here, in the request's own context
+            self._trace(item.arrived, started, ended, item.n_rows, n_together)
+        return outputs
 
     async def _work(self) -> None:
         loop = asyncio.get_running_loop()
@@ -96,11 +102,10 @@ class Batcher:
                     if not item.future.done():
                         item.future.set_exception(error)
                 continue
-            ended = time.perf_counter()
+            ended, n_rows = time.perf_counter(), sum(item.n_rows for item in items)
             for item, result in zip(items, results, strict=True):
                 if not item.future.done():
-                    item.future.set_result(result)
-            n_rows = sum(item.n_rows for item in items)
+                    item.future.set_result((result, started, ended, n_rows))
             self._report(BatchReport(n_rows, ended - started, tuple(started - item.arrived for item in items)))
         # No await between the last look at the queue and this, so no request is left without a worker.
         self._workers.discard(asyncio.current_task())

@@ -2,12 +2,15 @@
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from lcml_serving.errors import BadRequestError, UnprocessableError
 from lcml_serving.signature import Array, Signature
+
+_OR_NULL = (bool, int, float, type(None))
 
 
 def parse_json(text: bytes) -> dict[str, Any]:
@@ -29,7 +32,7 @@ def to_json(value: Any) -> bytes:
 
 
 def numbers(values: Any, what: str) -> Array:
-    """An array of the numbers or Booleans in nested lists.
+    """An array of the numbers or Booleans in nested lists, NaN for null.
 
     Raises UnprocessableError for anything else among them, and for ragged lists.
     """
@@ -39,8 +42,11 @@ def numbers(values: Any, what: str) -> Array:
         array = np.array(values)
     except (ValueError, OverflowError, RecursionError):
         raise UnprocessableError(f"{what}: expected numbers in rows of one length, found rows that differ") from None
+    if array.dtype.kind == "O" and all(type(value) in _OR_NULL for value in array.flat):
+        with suppress(OverflowError):
+            array = array.astype(np.float64)
     if array.dtype.kind not in "biuf":
-        message = f"{what}: expected numbers, found something else among them (a text, null, or too large)"
+        message = f"{what}: expected numbers, found something else among them (a text, or too large)"
         raise UnprocessableError(message)
     return array
 
@@ -59,10 +65,15 @@ def to_features(values: Array, model: Signature, max_rows: int) -> Array:
     with np.errstate(over="ignore", invalid="ignore"):
         converted = values.astype(dtype, copy=False)
     good = np.isfinite(converted) if dtype.kind == "f" else converted == values
+    if model.takes_gaps and dtype.kind == "f":
+        good |= np.isnan(converted)
     if not good.all():
         row, column = np.argwhere(~good)[0]
         expected = f"a finite {dtype} number" if dtype.kind == "f" else f"a whole number that {dtype} holds"
-        raise UnprocessableError(f"row {row}, feature {column}: expected {expected}, found {values[row, column]}")
+        named = "" if model.feature_names is None else f" ({model.feature_names[column]!r})"
+        raise UnprocessableError(
+            f"row {row}, feature {column}{named}: expected {expected}, found {values[row, column]}"
+        )
     return np.require(converted, requirements=["C", "A"])
 
 

@@ -104,7 +104,8 @@ def _answering(service: Service, name: str, method: Method) -> Callable[[Any, An
                 log.info("request", extra=told | {"milliseconds": round(1000 * seconds, 3), "client": context.peer()})
         return await context.abort(*failure)
 
-    return answer
+    traced = name == "ModelInfer" and service.tracing is not None
+    return service.tracing.over_grpc(name, answer) if traced else answer
 
 
 class _Methods:
@@ -147,22 +148,24 @@ class _Methods:
         served = self._served(request.model_name, request.model_version)
         signature = served.model.signature
         with self._service.slot():
-            wanted = await self._read(request, served)
+            with self._service.stage("decode", signature):
+                wanted = await self._read(request, served)
             arrays = await served.predicted(wanted.inputs)
-            outputs, raw = [], []
-            for name in wanted.outputs:
-                spec, array = signature.output(name), arrays[name]
-                assert spec is not None
-                outputs.append(_made("InferOutputTensor", name=name, datatype=spec.datatype, shape=array.shape))
-                raw.append(to_bytes(array, spec))
-            return _made(
-                "ModelInferResponse",
-                model_name=signature.name,
-                model_version=signature.version,
-                id=request.id,
-                outputs=outputs,
-                raw_output_contents=raw,
-            )
+            with self._service.stage("encode", signature):
+                outputs, raw = [], []
+                for name in wanted.outputs:
+                    spec, array = signature.output(name), arrays[name]
+                    assert spec is not None
+                    outputs.append(_made("InferOutputTensor", name=name, datatype=spec.datatype, shape=array.shape))
+                    raw.append(to_bytes(array, spec))
+                return _made(
+                    "ModelInferResponse",
+                    model_name=signature.name,
+                    model_version=signature.version,
+                    id=request.id,
+                    outputs=outputs,
+                    raw_output_contents=raw,
+                )
 
     def _served(self, name: str, version: str) -> Served:
         return self._service.repository.get(name, version or None)

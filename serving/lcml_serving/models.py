@@ -14,6 +14,7 @@ metadata_props  lcml.classes (JSON list), lcml.feature_names (JSON list, optiona
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -25,6 +26,7 @@ import numpy as np
 import onnxruntime
 
 from lcml_serving.errors import ModelError
+from lcml_serving.model_files import read_files
 from lcml_serving.signature import PREDICTIONS, Array, Column, Signature, TensorSpec
 
 CONTRIBUTIONS = "contributions"
@@ -86,33 +88,24 @@ class OnnxModel:
         return any(node.name == _EXPLAIN for node in self.session.get_overridable_initializers())
 
 
-def load_model(path: Path, name: str, version: str, intra_op_threads: int, content: bytes | None = None) -> OnnxModel:
-    """Read, check and try out a model file with its sidecar. content: of the file, where it has been read.
+def load_model(
+    path: Path, name: str, version: str, intra_op_threads: int, files: Mapping[str, bytes] | None = None
+) -> OnnxModel:
+    """Read, check and try out a model file with its sidecar. files: what `read_files` gave, where they have been read.
 
     Raises ModelError, naming the file, where it is not ONNX, breaks the promise above, or fails on batches of 0, 1
     or 2 zero rows.
     """
     try:
-        content = read_content(path) if content is None else content
-        return _load(path, content, name, version, intra_op_threads)
+        return _load(path, read_files(path) if files is None else files, name, version, intra_op_threads)
     except ModelError:
         raise
     except Exception as error:  # a file can hold anything: brackets nested too deeply, sizes beyond the memory, ...
         raise ModelError(f"{path} cannot be served: {_first_line(error)}; export the model again") from error
 
 
-def read_content(path: Path) -> bytes:
-    """The bytes of a model file. Raises ModelError where it cannot be read."""
-    try:
-        if not path.is_file():
-            raise ModelError(f"{path} is not a regular file")
-        return path.read_bytes()
-    except OSError as error:
-        raise ModelError(f"{path} cannot be read: {error.strerror or error}") from error
-
-
-def _load(path: Path, content: bytes, name: str, version: str, intra_op_threads: int) -> OnnxModel:
-    options = _session_options(intra_op_threads)
+def _load(path: Path, files: Mapping[str, bytes], name: str, version: str, intra_op_threads: int) -> OnnxModel:
+    content, options = files[path.name], _session_options(intra_op_threads)
     try:
         # without what it falls back to: it would print that it tries again
         session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"], enable_fallback=0)
@@ -136,19 +129,13 @@ def _load(path: Path, content: bytes, name: str, version: str, intra_op_threads:
     named = _json_list(path, metadata, "lcml.feature_names", n_features)
     feature_names = None if named is None else tuple(str(feature) for feature in named)
     return OnnxModel(
-        signature=Signature(name, version, inputs, outputs, feature_names, columns),
+        signature=Signature(name, version, inputs, outputs, feature_names, columns, "lcml.missing" in metadata),
         sha256=hashlib.sha256(content).hexdigest(),
-        conditions=_read_conditions(path, _width(outputs, CONTRIBUTIONS)),
+        conditions=_conditions(path, files, _width(outputs, CONTRIBUTIONS)),
         classes=classes,
         metadata=MappingProxyType(metadata),
         session=session,
     )
-
-
-def sidecar_path(path: Path) -> Path | None:
-    """The file with the conditions of this model's contributions, if it is there."""
-    names = [f"{path.stem}.explain.json", *(["explain.json"] if path.name == "model.onnx" else ())]
-    return next((path.with_name(name) for name in names if path.with_name(name).is_file()), None)
 
 
 def _session_options(intra_op_threads: int) -> Any:
@@ -159,6 +146,8 @@ def _session_options(intra_op_threads: int) -> Any:
     options.log_severity_level = 3
     # Idle threads of several sessions must not burn the cores that the others need.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    # Weights in files of their own, which nobody has checked, would be looked for in the current directory.
+    options.add_session_config_entry("session.model_external_initializers_file_folder_path", os.devnull)
     return options
 
 
@@ -226,13 +215,13 @@ def _json_list(path: Path, metadata: Mapping[str, str], key: str, length: int | 
     return tuple(values)
 
 
-def _read_conditions(path: Path, n_contributions: int | None) -> tuple[str, ...] | None:
-    sidecar = sidecar_path(path)
+def _conditions(path: Path, files: Mapping[str, bytes], n_contributions: int | None) -> tuple[str, ...] | None:
+    sidecar = next((path.with_name(name) for name in files if name != path.name), None)
     if n_contributions is None or sidecar is None:
         return None
     try:
-        conditions = json.loads(sidecar.read_text(encoding="utf-8"))["conditions"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        conditions = json.loads(files[sidecar.name])["conditions"]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ModelError(f'{sidecar} is not {{"conditions": [...]}}: {error!r}; export the model again') from error
     if not isinstance(conditions, list) or [type(condition) for condition in conditions] != [str] * n_contributions:
         raise ModelError(

@@ -11,6 +11,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from lcml_serving.batching import Batcher
 from lcml_serving.drift import Drift, drift_of
@@ -18,7 +19,8 @@ from lcml_serving.errors import ConflictError, ModelError, NotFoundError, Settin
 from lcml_serving.features import check_finite
 from lcml_serving.logs import log
 from lcml_serving.metrics import Metrics
-from lcml_serving.models import CONTRIBUTIONS, OnnxModel, load_model, sidecar_path
+from lcml_serving.model_files import read_files, sidecar_path, signature_path
+from lcml_serving.models import CONTRIBUTIONS, OnnxModel, load_model
 from lcml_serving.settings import LONGEST, MODEL_NAME, Settings
 from lcml_serving.signature import Array
 
@@ -72,11 +74,18 @@ class Repository:
     table: what is served now, by name and version.
     """
 
-    def __init__(self, settings: Settings, executor: Executor, metrics: Metrics) -> None:
-        self._settings, self._executor, self._metrics = settings, executor, metrics
+    def __init__(
+        self, settings: Settings, executor: Executor, metrics: Metrics, trace: Callable[..., None] | None = None
+    ) -> None:
+        self._settings, self._executor, self._metrics, self._trace = settings, executor, metrics, trace
         self.table: Table = {}
         self._failures: dict[tuple[str, str], Failure] = {}
         self._lock = asyncio.Lock()
+        self._verifier: Any = None
+        if settings.require_signature:
+            from lcml_serving.signing import Verifier
+
+            self._verifier = Verifier(Path(settings.require_signature))
 
     def load_all(self) -> None:
         """First load: every model there must be good. Raises SettingsError or ModelError."""
@@ -184,7 +193,10 @@ class Repository:
 
     def _load(self, name: str, version: str, source: Source) -> Served:
         settings = self._settings
-        model = load_model(source.path, name, version, settings.intra_op_threads)
+        files = read_files(source.path)
+        if self._verifier is not None:  # of what is loaded: the files may change meanwhile
+            self._verifier.check(source.path, files)
+        model = load_model(source.path, name, version, settings.intra_op_threads, files)
         if model.signature.output(CONTRIBUTIONS) and model.conditions is None:
             log.warning(
                 "the model has contributions but no sidecar with their conditions: it will not explain",
@@ -197,6 +209,7 @@ class Repository:
             max_delay=settings.max_batch_delay_ms / 1000,
             parallel=settings.instances,
             report=self._metrics.reporter(name, version),
+            trace=self._trace and partial(self._trace, model.signature),
         )
         try:
             drift = drift_of(model.metadata, model.signature, settings.drift_rows)
@@ -245,5 +258,6 @@ def _models_of_repository(root: Path) -> Iterator[tuple[str, dict[str, Source]]]
 
 
 def _source(path: Path) -> Source:
-    found = [os.stat(file) for file in (path, sidecar_path(path)) if file]
+    signature = signature_path(path)
+    found = [os.stat(file) for file in (path, sidecar_path(path), signature.exists() and signature) if file]
     return Source(path, tuple((status.st_ino, status.st_mtime_ns, status.st_size) for status in found))

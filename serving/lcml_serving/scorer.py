@@ -19,7 +19,8 @@ import numpy as np
 from lcml_serving.columns import require_named, to_inputs
 from lcml_serving.errors import UnprocessableError
 from lcml_serving.features import to_features
-from lcml_serving.models import OnnxModel, load_model, read_content
+from lcml_serving.model_files import read_content
+from lcml_serving.models import OnnxModel, load_model
 from lcml_serving.signature import Array
 
 _MOST_ROWS = sys.maxsize
@@ -105,7 +106,7 @@ class Scorer:
 
 @lru_cache(_OPEN_MODELS)
 def _opened(path: str, content: bytes, threads: int) -> OnnxModel:
-    return load_model(Path(path), Path(path).stem, "1", threads, content)
+    return load_model(Path(path), Path(path).stem, "1", threads, {Path(path).name: content})
 
 
 def _by_name(batch: Any) -> Mapping[str, Any]:

@@ -1,16 +1,19 @@
-"""What the endpoints share: settings, models, metrics, and the count of requests in work."""
+"""What the endpoints share: settings, models, metrics, traces, and the count of requests in work."""
 
 import contextlib
 import hmac
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from lcml_serving.body import Bodies
-from lcml_serving.errors import BusyError, UnauthorizedError
+from lcml_serving.errors import BusyError, SettingsError, UnauthorizedError
+from lcml_serving.logs import log
 from lcml_serving.metrics import Metrics
 from lcml_serving.repository import Repository
 from lcml_serving.settings import Settings
+from lcml_serving.signature import Signature
 from lcml_serving.worker import Workers
 
 Result = TypeVar("Result")
@@ -18,6 +21,7 @@ Result = TypeVar("Result")
 # Bytes or numbers of JSON that take about a millisecond to read or write. Above it, a worker process costs less than
 # what the other requests would wait.
 LARGE = 16_384
+_UNTRACED = contextlib.nullcontext()
 
 
 class Service:
@@ -34,7 +38,9 @@ class Service:
         self.bodies = Bodies(
             settings.max_body_bytes, settings.max_concurrency * settings.max_body_bytes, settings.body_timeout_seconds
         )
-        self.repository = Repository(settings, self._executor, self.metrics)
+        self.tracing = tracing_of(os.environ)
+        trace = None if self.tracing is None else self.tracing.ran
+        self.repository = Repository(settings, self._executor, self.metrics, trace)
         self.repository.load_all()
 
     @property
@@ -60,6 +66,10 @@ class Service:
         finally:
             self._n_in_work -= 1
 
+    def stage(self, name: str, model: Signature) -> contextlib.AbstractContextManager[Any]:
+        """A part of a request for this model: a span of its trace, where there is one."""
+        return _UNTRACED if self.tracing is None else self.tracing.stage(name, model)
+
     async def off_loop(self, size: int, function: Callable[..., Result], *arguments: Any) -> Result:
         """`function(*arguments)`, in a worker process where `size`, bytes or numbers of JSON, is large."""
         return await self._workers.call(function, *arguments) if size > LARGE else function(*arguments)
@@ -80,5 +90,32 @@ class Service:
 
     def close(self) -> None:
         """Give threads and processes back; no request is in work any more."""
+        if self.tracing is not None:
+            self.tracing.close()
         self._workers.close()
         self._executor.shutdown(wait=False, cancel_futures=True)
+
+
+def tracing_of(environ: Mapping[str, str]) -> Any:
+    """What traces requests, where OpenTelemetry's variables ask for that; else None, and nothing of it is imported.
+
+    Raises SettingsError where it cannot use these variables.
+    """
+
+    def given(name: str) -> str:
+        return environ.get(f"OTEL_EXPORTER_OTLP_TRACES_{name}") or environ.get(f"OTEL_EXPORTER_OTLP_{name}", "")
+
+    is_off = environ.get("OTEL_SDK_DISABLED", "").lower() == "true" or environ.get("OTEL_TRACES_EXPORTER") == "none"
+    if is_off or not given("ENDPOINT"):
+        return None
+    if given("PROTOCOL") not in ("", "http/protobuf"):
+        log.warning("traces are sent as http/protobuf alone", extra={"asked": given("PROTOCOL")})
+    try:
+        from lcml_serving.tracing import Tracing
+
+        return Tracing()
+    except ImportError as error:  # the variables may be those of all pods of a cluster
+        log.warning("no traces; install the extra otel, or set OTEL_SDK_DISABLED=true", extra={"reason": str(error)})
+        return None
+    except ValueError as error:
+        raise SettingsError(f"variables OTEL_*: {error}; see OpenTelemetry's documentation of them") from error

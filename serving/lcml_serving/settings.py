@@ -50,6 +50,7 @@ class Settings:
     intra_op_threads: int = _setting(1, "threads of onnxruntime within one run", 1, 1_024)
     instances: int = _setting(1, "runs of one model at the same time", 1, 256)
     token_file: str = _setting("", "file with the bearer token that requests must carry")
+    require_signature: str = _setting("", "file with the public key that every model must be signed with")
     drift_rows: int = _setting(10_000, "latest rows that are held against the training data; 0 none", 0, 2**31)
     poll_seconds: float = _setting(0.0, "look for changed models this often; 0 never", 0, 86_400)
     drain_seconds: float = _setting(1.0, "after SIGTERM, stay this long up but not ready before closing", 0, 3_600)
@@ -150,6 +151,8 @@ def _check(settings: Settings) -> None:
         raise SettingsError(f"--name: expected letters, digits, '.', '_' and '-', found {short(settings.name)}")
     if settings.grpc_port >= 0 and importlib.util.find_spec("grpc") is None:
         raise SettingsError("--grpc-port needs the package grpcio; install the extra grpc, or leave the flag out")
+    if settings.require_signature and importlib.util.find_spec("cryptography") is None:
+        raise SettingsError("--require-signature needs the package cryptography; install the extra verify")
     if not settings.host:
         raise SettingsError("--host: expected an address such as 127.0.0.1 or 0.0.0.0, found nothing")
 

@@ -52,7 +52,8 @@ class Column:
 class Signature:
     """Name, version, inputs, outputs and feature names of a model; it can be sent to another process.
 
-    inputs: a matrix (batch, n_features), or one tensor (batch, 1) for each of `columns`.
+    inputs: a matrix (batch, n_features), or one tensor (batch, 1) for each of `columns`; takes_gaps: whether NaN in a
+    matrix is a missing input that the model knows what to do without.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Signature:
     outputs: tuple[TensorSpec, ...]
     feature_names: tuple[str, ...] | None
     columns: tuple[Column, ...] = ()
+    takes_gaps: bool = False
 
     @property
     def input(self) -> TensorSpec:

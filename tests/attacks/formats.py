@@ -12,6 +12,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import csv, parquet
 
+from lcml.circuits.circuit import initial_circuit
+from lcml.formats import read_vtree, write_psdd
+from lcml.model.distribution import ProbabilisticCircuit
 from lcml.tracking import DatasetRecord
 from lcml.tracking.records import Artifact, Finish, Metrics, RunStart
 from lcml.tracking.spool import SpoolWriter
@@ -73,6 +76,7 @@ FORMATS = {
     "mixed lcml": Format("mixed.lcml", _MIXED_MODEL),
     "mixed onnx": Format("mixed.onnx", _SERVE),
     "circuit": Format("model.circuit", ("convert {} --vtree model.vtree -o out.lcml",)),
+    "psdd": Format("0.psdd", ("convert {} 1.psdd --vtree model.vtree -o out.lcml",)),
     "vtree": Format("model.vtree", ("convert model.circuit --vtree {} -o out.lcml",)),
     "onnx": Format("model.onnx", _SERVE),
     "sidecar": Format("model.explain.json", _SERVE, "model.onnx"),
@@ -108,6 +112,10 @@ def write_all(folder: Path) -> None:
     _train(folder, "table.csv", "model", "half", *QUICK.split(), "--rounds", "2", "--criterion", "variance")
     _train(folder, "mixed.csv", "mixed", "mixed", *COLUMNS.split())
     output("convert", folder / "model.lcml", "-o", folder / "model.circuit")
+    vtree = read_vtree(folder / "model.vtree")
+    for k in (0, 1):
+        rows = features[labels == k] / 255
+        write_psdd(ProbabilisticCircuit.fit(initial_circuit(vtree), rows), folder / f"{k}.psdd")
     options = {"rounds": 3, "l2_path": [0.1, 0.001], "vtree_offset": [1, 0], "metric": "log-loss"}
     (folder / "recipe.toml").write_text("".join(f"{key} = {json.dumps(value)}\n" for key, value in options.items()))
     data = DatasetRecord("table", "ab" * 32, "table.csv", 29, 3, 8, 4, 2, tuple("abcd"))

@@ -407,6 +407,22 @@ _VTREE: dict[str, Damage] = {
     "cut": _text("I 6 4 5\n", ""),
     "of other variables": "vtree 3\nL 0 1\nL 1 2\nI 2 0 1\n",
 }
+_PSDD: dict[str, Damage] = {
+    "no first line": _text("psdd 11\n", ""),
+    "another number": _text("psdd 11", "psdd 12"),
+    "five thousand digits": _text("psdd 11", f"psdd {_DIGITS}"),
+    "a literal of another leaf": _text("L 0 0 1", "L 0 0 2"),
+    "literal 0": _text("L 0 0 1", "L 0 0 0"),
+    "a literal twice negated": _text("L 0 0 1", "L 0 0 --1"),
+    "a node twice": _text("L 0 0 1", "L 1 0 1"),
+    "an unknown line": _text("L 0 0 1", "F 0 0 1"),
+    "a free variable above 1": _text("L 0 0 1", "T 0 0 1 0.5"),
+    "a free variable of nothing": _text("L 0 0 1", "T 0 0 1"),
+    "no gates": _made(lambda content: b"\n".join(line for line in content.split(b"\n") if line[:1] != b"D")),
+    "a sum of 2": _text(" 1 8 9 0.0", " 2 8 9 0.0 8 9 0.0"),
+    "a word too few": _text(" 1 8 9 0.0", " 1 8 9"),
+    "a gate as its own child": _text(" 1 8 9 0.0", " 1 8 10 0.0"),
+}
 
 
 def _onnx(change: Callable[[Any], object]) -> Damage:
@@ -547,6 +563,7 @@ OF_FORMAT: Mapping[str, Mapping[str, Damage]] = {
     "idx gz": _IDX_LABELS,
     "lcml": _LCML,
     "circuit": _CIRCUIT,
+    "psdd": _PSDD,
     "vtree": _VTREE,
     "onnx": _ONNX,
     "sidecar": _SIDECAR,

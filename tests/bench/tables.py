@@ -26,6 +26,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold
 
 from lcml.files import write_atomically
+from lcml.model.metrics import calibration_error
 from tests.bench.contenders import CONTENDERS, Contender
 
 SETS = (
@@ -35,7 +36,6 @@ SETS = (
 )
 N_FOLDS = 5
 LEAST_PROBABILITY = 1e-6
-N_BINS = 15
 NOT_MEASURED = "-"
 BEGIN, END = "<!-- tests.bench.tables: begin -->", "<!-- tests.bench.tables: end -->"
 
@@ -63,19 +63,11 @@ def accuracy(labels: Labels, p: Probabilities) -> float:
     return float((p.argmax(axis=1) == labels).mean())
 
 
-def ece(labels: Labels, p: Probabilities) -> float:
-    """sum_b n_b/n |accuracy of b - mean top probability of b| over 15 bins ((b-1)/15, b/15] (Guo et al. 2017)."""
-    top = p.max(axis=1)
-    surplus = (p.argmax(axis=1) == labels) - top
-    bins = np.clip(np.ceil(top * N_BINS).astype(int) - 1, 0, N_BINS - 1)
-    return float(np.abs(np.bincount(bins, surplus)).sum() / len(labels))
-
-
 MEASURES: dict[str, Callable[[Labels, Probabilities], float]] = {
     "AUC": auc,
     "log loss": log_loss,
     "accuracy": accuracy,
-    "ECE": ece,
+    "ECE": lambda labels, p: calibration_error(p, labels),
 }
 HIGHER_IS_BETTER = {"AUC", "accuracy"}
 

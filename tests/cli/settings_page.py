@@ -1,7 +1,7 @@
 """docs/settings.md, from the fields of the settings: python -m tests.cli.settings_page writes it."""
 
 from pathlib import Path
-from typing import Literal, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 from lcml.learning.fields import AnyField, about, alternatives, bounds, is_list
 from lcml.runs.config import options
@@ -13,7 +13,10 @@ _HEAD = """# Settings
 Every option of `lcml train`. Its name is also the key in a file for `--config` and, with `_` for `-`, the argument of
 `LogisticCircuitClassifier`, which has those of Structure (but `vtree_offset`), Limits, Model selection, Weights and
 Computation, and of Data `valid_fraction`, `encoder`, `columns` (by column, `--column`), `class_weight`, `divisor`,
-`image_shape`, `channels` and `augment`.
+`image_shape`, `channels` and `augment`, and of Results `missing`. Beside these it has `random_state` (another name for
+`seed`), `verbose`, `n_jobs` (most threads, -1 for all cores) and `warm_start`: `fit` begins with structure and weights
+of the last fit, for more rounds or other rows of the same columns and classes. That is for splits (of a table with
+`structure="splits"`); a copy begins anew.
 `python -m tests.cli.settings_page` makes this page from the program.
 """
 
@@ -36,15 +39,19 @@ def _flags(part: AnyField) -> tuple[str, ...]:
 
 
 def _value(part: AnyField) -> str:
-    (hint,) = alternatives(part.type)
+    hint, *others = alternatives(part.type)
     several = is_list(hint)
     if several:
         hint = get_args(hint)[0]
     if get_origin(hint) is Literal:
-        return ", ".join(f"`{choice}`" for choice in get_args(hint))
-    kind = "two whole numbers" if get_origin(hint) is tuple else _TYPES[hint]
-    shown = about(part).metavar or f"{kind} {bounds(about(part))}".rstrip()
+        return ", ".join([*(f"`{choice}`" for choice in get_args(hint)), *(_kind(other, part) for other in others)])
+    shown = _kind(hint, part)
     return f"{shown}, several" if several else shown
+
+
+def _kind(hint: Any, part: AnyField) -> str:
+    kind = "two whole numbers" if get_origin(hint) is tuple else _TYPES[hint]
+    return about(part).metavar or f"{kind} {bounds(about(part))}".rstrip()
 
 
 def _default(part: AnyField) -> str:

@@ -75,7 +75,8 @@ def test_evaluate_measures_the_test_part_of_the_training(model: LogisticCircuit,
     test = load_splits("iris", **DIVISION).test  # type: ignore[arg-type]
     chances, codes = model.predict_proba(test.features), test.labels
     assert len(test) == 60
-    predicted = chances.argmax(axis=1)
+    predicted, said = chances.argmax(axis=1), chances.max(axis=1)
+    surplus = [((predicted == codes) - said)[(said > b / 15) & (said <= (b + 1) / 15)].sum() for b in range(15)]
     expected = {
         "data": "iris",
         "rows": "test",
@@ -90,6 +91,7 @@ def test_evaluate_measures_the_test_part_of_the_training(model: LogisticCircuit,
         "test_accuracy": pytest.approx(accuracy_score(codes, predicted)),
         "test_f1_macro": pytest.approx(f1_score(codes, predicted, average="macro")),
         "test_log_loss": pytest.approx(log_loss(codes, chances)),
+        "test_ece": pytest.approx(np.abs(surplus).sum() / 60),
         "backend": "numpy",
         "device": "cpu",
         "model_path": str(model_path),
@@ -413,7 +415,9 @@ def test_output_to_a_full_disk_is_an_error(arguments: tuple[str, ...], model_pat
 
 
 def test_wrong_conversions_are_refused(model_path: Path, tmp_path: Path) -> None:
-    assert "expected one .circuit and one .lcml file" in refused("convert", model_path, "-o", tmp_path / "other.lcml")
+    assert "expected one .circuit, or a .psdd per class, and one .lcml file" in refused(
+        "convert", model_path, "-o", tmp_path / "other.lcml"
+    )
     assert "give the file of its vtree" in refused("convert", "a.circuit", "-o", tmp_path / "a.lcml")
     options = ("--vtree", "a.vtree", "-o", tmp_path / "a.lcml", "--classes", "a,,b")
     assert "classes: expected distinct names" in refused("convert", "a.circuit", *options)

@@ -21,6 +21,7 @@ from lcml.inputs.knots import WIDE, fit_columns
 from lcml.inputs.table import RawColumn, Table, from_frame
 from lcml.learning.state import EncodedSet
 from lcml.runs.preparation import choose_vtree
+from lcml.runs.pyfunc import _load_pyfunc
 from tests.cli.commands import output, refused, run
 
 N = 240
@@ -156,6 +157,27 @@ def test_tables_that_teach_nothing(tmp_path: Path) -> None:
     assert "column 'contract' is not numeric (text: " in scaled
 
 
+def test_line_breaks_an_empty_column_and_one_row_of_a_class(tmp_path: Path) -> None:
+    """In one text file, from training to prediction; an empty column is left out, a category may have several lines."""
+    notes, kinds = np.resize(['one\nline, "quoted"', "two\r\nlines"], 40), np.resize(["no", "yes"], 40)
+    frame = pd.DataFrame({"a": np.arange(40.0), "note": notes, "empty": None, "label": kinds})
+    frame.loc[40] = [99.0, notes[0], None, "once"]
+    data, path = tmp_path / "a.csv", tmp_path / "m.lcml"
+    frame.to_csv(data, index=False)
+    single = refused("train", data, "-o", path, *QUICK)
+    assert "class 'once' has 1 example(s), but 3 are needed" in single
+    frame = pd.concat([frame, frame.tail(1), frame.tail(1)])
+    frame.to_csv(data, index=False)
+    done = run("train", data, "-o", path, *QUICK)
+    assert done.exit_code == 0, done.output
+    assert "column 'empty' is empty; it is left out" in done.output
+    model = load_model(path)
+    assert isinstance(model.encoder, ColumnsEncoder)
+    assert model.encoder.columns[1].categories == (notes[0], notes[1])
+    assert output("predict", path, data, "--no-proba").split()[1:] == frame.label.tolist()
+    assert "one\\nline" in output("inspect", path)
+
+
 def test_one_row_of_a_class_and_mixed_types(fitted: LogisticCircuitClassifier) -> None:
     labels = FRAME.label.copy()
     labels.iloc[0] = "returns"
@@ -240,6 +262,50 @@ def test_a_vtree_or_a_view_asks_for_splits(tmp_path: Path) -> None:
     assert said == "Error: structure: trees are for the encoder columns; give it a table, or choose splits"
     with pytest.raises(SettingsError, match="structure: trees have no view"):
         LogisticCircuitClassifier(structure="trees", view=("whole",)).fit(ROWS[["age"]], FRAME.label)
+
+
+@pytest.mark.parametrize("structure", ["trees", "splits"])
+def test_a_threshold_is_chosen_stored_and_kept_to(tmp_path: Path, structure: str) -> None:
+    """One in five is of the second class, with no probability above 1/2: macro F1 asks for a lower threshold."""
+    rng, y = np.random.default_rng(0), np.arange(300) % 5 == 0
+    frame = pd.DataFrame({"a": rng.normal(size=300) + 0.7 * y, "label": np.where(y, "yes", "no")})
+    data, path = tmp_path / "rare.csv", tmp_path / "m.lcml"
+    frame.to_csv(data, index=False)
+    given = ("train", data, "--structure", structure, "--rounds", 1, *QUICK, "--json")
+    plain = json.loads(output(*given, "-o", tmp_path / "plain.lcml"))
+    told = json.loads(output(*given, "-o", path, "--threshold", "f1-macro"))
+    model, table = load_model(path), from_frame(frame)
+    assert told["threshold"] == model.threshold < 0.4 < plain["threshold"] == 0.5
+    assert plain["valid_f1_macro"] < told["valid_f1_macro"]
+    expected = np.where(model.predict_proba(table)[:, 1] > model.threshold, "yes", "no")
+    assert 0 < (expected == "yes").sum() < len(y)
+    assert_array_equal(model.predict(table), expected)
+    measured = json.loads(output("evaluate", path, data, "--rows", "all", "--json"))
+    assert measured["all_accuracy"] == (expected == frame.label).mean()
+    assert output("predict", path, data, "--no-proba").split()[1:] == expected.tolist()
+    assert_array_equal(_load_pyfunc(str(path)).predict(frame)["label"], expected)
+    assert f"It predicts `yes` where its probability is above {model.threshold:.4g}." in output("card", path)
+    again = LogisticCircuitClassifier.load(path)
+    assert again.get_params()["threshold"] == "f1-macro"
+    assert_array_equal(again.predict(frame[["a"]]), expected)
+
+
+def test_thresholds_that_cannot_be(tmp_path: Path) -> None:
+    three = pd.DataFrame({"a": np.arange(60), "label": np.arange(60) % 3})
+    three.to_csv(tmp_path / "three.csv", index=False)
+    message = refused("train", tmp_path / "three.csv", "--threshold", "accuracy", *QUICK)
+    assert "threshold: only two classes have one, these data have 3; leave it out" in message
+    metrics = "one of accuracy, balanced-accuracy, f1, f1-macro or a finite number above 0 and below 1"
+    for wrong in ("1.5", "nan", "auc"):
+        assert f"threshold: expected {metrics}, found" in refused("train", "digits", "--threshold", wrong, *QUICK)
+    (tmp_path / "t.toml").write_text("threshold = 0.25\n")
+    rows = three[three.label < 2]
+    rows.to_csv(tmp_path / "two.csv", index=False)
+    given = ("--config", tmp_path / "t.toml", "-o", tmp_path / "m.lcml")
+    assert run("train", tmp_path / "two.csv", *given, *QUICK).exit_code == 0
+    assert load_model(tmp_path / "m.lcml").threshold == 0.25
+    fitted = LogisticCircuitClassifier(**FEW, threshold=0.25).fit(rows[["a"]], rows.label)
+    assert_array_equal(fitted.predict(rows[["a"]]), (fitted.predict_proba(rows[["a"]])[:, 1] > 0.25).astype(int))
 
 
 def test_wide_tables() -> None:

@@ -63,6 +63,19 @@ def test_worlds_of_any_circuit(n_sets: int, circuit: Circuit, seed: int, literal
     check_against_worlds(model, worlds, worlds[seed % len(worlds)])
 
 
+@pytest.mark.parametrize("share", [0.21, 0.86])
+def test_worlds_under_a_threshold(share: float) -> None:
+    """Decisions are those of the threshold, whichever class the example has."""
+    model, worlds = model_of(grown(balanced(6), 3, 3), 1, 8), 10 * all_worlds(6)
+    usual = model.predict(worlds, precision="float64")
+    threshold = float(np.quantile(model.predict_proba(worlds, precision="float64")[:, 1], share))
+    model = replace(model, threshold=threshold)
+    labels = model.predict(worlds, precision="float64")
+    assert (labels != usual).any()
+    for label in model.classes:
+        check_against_worlds(model, worlds, worlds[labels == label][0])
+
+
 def test_worlds_of_twelve_variables() -> None:
     model = model_of(grown(balanced(12), 3, 3), 3, 8)
     worlds = 10 * all_worlds(12)

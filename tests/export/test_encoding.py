@@ -11,14 +11,14 @@ from onnx.reference import ReferenceEvaluator
 
 from lcml.inputs.channels import CHANNELS, ChannelEncoder
 from lcml.inputs.encoders import BooleanEncoder, PlainEncoder, ScaleEncoder
-from lcml_export.encoding import encode
+from lcml_export.encoding import encode_plainly
 from lcml_export.graph import Graph, Operators, onnx_type
 from lcml_export.input_types import InputType
 
 
 def encoding_graph(encoder: ChannelEncoder, input_type: InputType, opset: int) -> onnx.ModelProto:
     graph = Graph(Operators())
-    output = encode(graph, encoder, "features", input_type)
+    output = encode_plainly(graph, encoder, "features", input_type)
     features = helper.make_tensor_value_info("features", onnx_type(input_type), ["batch", encoder.n_features])
     encoded = helper.make_tensor_value_info(output, onnx.TensorProto.FLOAT, ["batch", encoder.n_outputs])
     main = helper.make_graph(graph.nodes, "encoding", [features], [encoded], graph.initializers)

@@ -1,6 +1,7 @@
 """Every profile, as written to disk, against lcml: in onnxruntime and in ONNX's reference evaluator."""
 
 import inspect
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -224,3 +225,20 @@ def test_opsets(tmp_path: Path, profile: Any, opset: int) -> None:
 def test_bad_options(tmp_path: Path, options: dict[str, Any], message: str) -> None:
     with pytest.raises(SettingsError, match=message):
         export_model(WIDE, tmp_path / "model.onnx", **options)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_labels_of_a_threshold(tmp_path: Path, profile: str) -> None:
+    """Of one weight set and of two, of whole numbers and text; verified as it is written."""
+    x = inputs_of("random", 64, 40)
+    for classes, link, threshold in (((3, 5), "sigmoid", 0.9), (("no", "yes"), "softmax", 0.2)):
+        model = replace(model_on(WIDE.circuit, classes, link, WIDE.encoder), threshold=threshold)  # type: ignore[arg-type]
+        report = export_model(model, tmp_path / "model.onnx", profile=profile, logits=True)
+        assert all(check.label_errors == 0 for check in report.checks)
+        found = run_onnxruntime(tmp_path / "model.onnx", x)
+        above = model.predict_proba(x, precision="float64")[:, 1] - model.threshold
+        clear = np.abs(above) > 1e-4
+        expected = np.asarray(model.classes)[(above > 0).astype(int)]
+        assert found["label"][clear].tolist() == expected[clear].tolist()
+        assert 0 < (above > 0).sum() < len(x)
+        assert (above > 0).tolist() != (above + model.threshold > 0.5).tolist()

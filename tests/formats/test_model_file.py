@@ -171,8 +171,8 @@ def test_what_is_no_readable_file_is_refused(tmp_path: Path) -> None:
 
 def test_a_newer_file_and_another_kind_are_named(tmp_path: Path) -> None:
     path = tmp_path / "file"
-    write_container(path, "lcml model", 4, {}, {})
-    with pytest.raises(FormatError, match="of version 4, newer than the 3 known here: upgrade lcml"):
+    write_container(path, "lcml model", 5, {}, {})
+    with pytest.raises(FormatError, match="of version 5, newer than the 4 known here: upgrade lcml"):
         load_model(path)
     write_container(path, "lcml checkpoint", 1, {}, {})
     with pytest.raises(FormatError, match="expected a lcml model file, found a 'lcml checkpoint'"):
@@ -360,3 +360,19 @@ def test_text_that_is_none_is_refused(tmp_path: Path, part: bytes | None) -> Non
     rewrite(tmp_path / "c", {"words.json": part})
     with pytest.raises(FormatError, match="damaged"):
         read_container(tmp_path / "c", "lcml model", 1)
+
+
+def test_a_threshold_is_stored_where_it_is_not_a_half(model: LogisticCircuit, saved: Path, tmp_path: Path) -> None:
+    """Only then is the file one that older programs refuse: they would predict other labels."""
+    save_model(replace(model, threshold=0.25), tmp_path / "other.lcml")
+    assert load_model(tmp_path / "other.lcml").threshold == 0.25
+    assert load_model(saved).threshold == 0.5
+    versions = [
+        json.loads(zipfile.ZipFile(path).read("lcml.json"))["version"] for path in (saved, tmp_path / "other.lcml")
+    ]
+    assert versions == [2, 4]
+    content, arrays = read_container(tmp_path / "other.lcml", "lcml model", 4)
+    for wrong in (1.0, 0, "f1", None):
+        write_container(tmp_path / "wrong.lcml", "lcml model", 4, {**content, "threshold": wrong}, arrays)
+        with pytest.raises(FormatError, match="expected a threshold, a number above 0 and below 1, found"):
+            load_model(tmp_path / "wrong.lcml")

@@ -41,7 +41,7 @@ class FruitEncoder(Encoder):
     def n_outputs(self) -> int:
         return len(self.fruits) + 1
 
-    def encode(self, x: Any) -> NDArray[np.float32]:
+    def encode(self, x: Any, *, gaps: bool = False) -> NDArray[np.float32]:
         known = [[fruit == one for one in self.fruits] for fruit, _ in x]
         grams = np.array([self.low if grams is None else grams for _, grams in x])
         share = (np.clip(grams, self.low, self.high) - self.low) / (self.high - self.low)

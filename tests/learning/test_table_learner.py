@@ -12,9 +12,10 @@ from lcml.backend import get_backend
 from lcml.inputs.knots import WIDE, fit_columns
 from lcml.inputs.table import RawColumn, Table
 from lcml.learning.additive import AdditiveDesign, AdditiveFit
+from lcml.learning.folds import chosen_by_folds
 from lcml.learning.settings import LearnSettings
 from lcml.learning.state import EncodedSet
-from lcml.learning.table_learner import TableLearner, chosen_by_folds
+from lcml.learning.table_learner import TableLearner
 from lcml.model.head import HEADS
 from lcml.model.model import LogisticCircuit
 

@@ -1,4 +1,4 @@
-"""A bounded load on a service of this machine, by clients that check every answer.
+"""A bounded load on a service of this machine, by clients that check every answer, over HTTP and gRPC.
 
 A client stops, as a load balancer would send no more, once an answer says `Connection: close`; so with a SIGTERM in
 the middle every request that was sent must still be answered.
@@ -20,10 +20,11 @@ _TIMEOUT_SECONDS = 30
 
 @dataclass(frozen=True)
 class Case:
-    """A request's bytes, and the answers that are right: one per version of the model that may be served."""
+    """A request, its bytes over HTTP or its message over gRPC, and the answers that are right: one per version of the
+    model that may be served."""
 
-    request: bytes
-    expected: tuple[tuple[int, tuple[float, ...]], ...]
+    request: Any
+    expected: tuple[tuple[Any, tuple[float, ...]], ...]
 
 
 @dataclass
@@ -51,14 +52,79 @@ def case(model: str, row: Sequence[float], expected: Sequence[tuple[int, Sequenc
     """A request for one row as a binary tensor of float32, answered in JSON."""
     content = np.array(row, "<f4").tobytes()
     tensor = {"name": "features", "datatype": "FP32", "shape": [1, len(row)]}
-    outputs = [{"name": "label"}, {"name": "probabilities"}]
-    message = {"inputs": [{**tensor, "parameters": {"binary_data_size": len(content)}}], "outputs": outputs}
+    return http_case(model, [{**tensor, "parameters": {"binary_data_size": len(content)}}], expected, content)
+
+
+def http_case(
+    model: str, tensors: list[dict[str, Any]], expected: Sequence[tuple[Any, Sequence[float]]], content: bytes = b""
+) -> Case:
+    """A request of these tensors; content: those that are binary."""
+    message = {"inputs": tensors, "outputs": [{"name": "label"}, {"name": "probabilities"}]}
     header = json.dumps(message).encode()
-    head = (
-        f"POST /v2/models/{model}/infer HTTP/1.1\r\nHost: {HOST}\r\nContent-Length: {len(header) + len(content)}\r\n"
-        f"Inference-Header-Content-Length: {len(header)}\r\n\r\n"
-    )
+    head = f"POST /v2/models/{model}/infer HTTP/1.1\r\nHost: {HOST}\r\nContent-Length: {len(header) + len(content)}\r\n"
+    if content:
+        head += f"Inference-Header-Content-Length: {len(header)}\r\n"
+    head += f"Content-Type: application/json\r\ntraceparent: 00-{'5' * 32}-{'6' * 16}-01\r\n\r\n"
     return Case(head.encode() + header + content, tuple((label, tuple(values)) for label, values in expected))
+
+
+def grpc_case(model: str, tensors: list[dict[str, Any]], expected: Sequence[tuple[Any, Sequence[float]]]) -> Case:
+    """The same over gRPC, its tensors raw; "data" are numbers or texts."""
+    from lcml_serving.grpc_messages import MESSAGES
+
+    inputs, raw = [], []
+    for tensor in tensors:
+        inputs.append(MESSAGES["InferInputTensor"](**{key: tensor[key] for key in ("name", "datatype", "shape")}))
+        texts = [text.encode() for text in tensor["data"]] if tensor["datatype"] == "BYTES" else []
+        dtype = "<f4" if tensor["datatype"] == "FP32" else "<f8"
+        raw.append(
+            b"".join(len(text).to_bytes(4, "little") + text for text in texts)
+            or np.array(tensor["data"], dtype).tobytes()
+        )
+    request = MESSAGES["ModelInferRequest"](model_name=model, inputs=inputs, raw_input_contents=raw)
+    return Case(request, tuple((label, tuple(values)) for label, values in expected))
+
+
+async def run_grpc_load(port: int, cases: Sequence[Case], tally: Tally, *, clients: int, seconds: float) -> None:
+    """As `run_load`, over gRPC."""
+    started = time.perf_counter()
+    async with asyncio.timeout(seconds + _TIMEOUT_SECONDS):
+        await asyncio.gather(
+            *(_grpc_client(port, cases, started + seconds, random.Random(n), tally) for n in range(clients))
+        )
+    tally.seconds = time.perf_counter() - started
+
+
+async def _grpc_client(port: int, cases: Sequence[Case], end: float, chance: random.Random, tally: Tally) -> None:
+    import grpc
+
+    from lcml_serving.grpc_messages import MESSAGES, SERVICE
+
+    own = [("grpc.use_local_subchannel_pool", 1)]  # a connection of its own
+    async with grpc.aio.insecure_channel(f"{HOST}:{port}", own) as channel:
+        infer = channel.unary_unary(
+            f"/{SERVICE}/ModelInfer",
+            request_serializer=MESSAGES["ModelInferRequest"].SerializeToString,
+            response_deserializer=MESSAGES["ModelInferResponse"].FromString,
+        )
+        while time.perf_counter() < end:
+            asked = chance.choice(cases)
+            sent = time.perf_counter()
+            try:
+                answer = await infer(asked.request)
+            except grpc.aio.AioRpcError as error:
+                tally.lost.append(repr(error))
+                return
+            tally.latencies.append(time.perf_counter() - sent)
+            pairs = zip(answer.outputs, answer.raw_output_contents, strict=True)
+            found = {output.name: _values(output, raw) for output, raw in pairs}
+            _compare(found["label"], found["probabilities"], asked, tally)
+
+
+def _values(output: Any, raw: bytes) -> list[Any]:
+    if output.datatype == "BYTES":
+        return [raw[4:].decode()]
+    return np.frombuffer(raw, {"INT64": "<i8", "FP32": "<f4", "FP64": "<f8"}[output.datatype]).tolist()  # type: ignore[no-any-return]
 
 
 async def run_load(port: int, cases: Sequence[Case], tally: Tally, *, clients: int, seconds: float) -> None:
@@ -117,7 +183,13 @@ def _check(head: bytes, body: bytes, asked: Case, tally: Tally) -> None:
         tally.wrong.append(f"{head!r} {body!r}")
         return
     label, probabilities = (output["data"] for output in json.loads(body)["outputs"])
-    right = [n for n, (want, values) in enumerate(asked.expected) if [want] == label and _close(probabilities, values)]
+    _compare(label, probabilities, asked, tally)
+
+
+def _compare(label: list[Any], probabilities: Sequence[float], asked: Case, tally: Tally) -> None:
+    right = [
+        n for n, (want, values) in enumerate(asked.expected) if set(label) == {want} and _close(probabilities, values)
+    ]
     tally.seen.update(right)
     if not right:
         tally.wrong.append(f"{label} {probabilities}, expected {asked.expected}")

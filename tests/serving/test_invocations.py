@@ -137,7 +137,7 @@ def test_columns_are_taken_by_name_where_the_model_has_names(words: Running) -> 
         ({"inputs": [1, 2, 3, 4]}, 422, "expected shape (rows, 4), found [4]"),
         ({"inputs": [[1, 2, 3]]}, 422, "expected shape (rows, 4), found [1, 3]"),
         ({"inputs": [[1, 2, 3, "4"]]}, 422, "found something else among them"),
-        ({"inputs": [[1, 2, 3, None]]}, 422, "found something else among them"),
+        ({"inputs": [[1, 2, 3, None]]}, 422, "row 0, feature 3: expected a finite"),
         ({"inputs": [[1, 2, 3, 1e39]]}, 422, "row 0, feature 3"),
         ({"inputs": {"pixels": X}}, 422, "expected the tensor 'features'"),
         ({"instances": [{"pixels": [1]}]}, 422, "expected rows of the tensor 'features'"),
@@ -207,7 +207,7 @@ def test_a_large_csv_table_is_read_by_a_worker(single: Running) -> None:
         (b"a,b,c,d\n1,0,2,0\n1,0\n", 422, "something else than numbers"),
         (b"a,b,c,d\n1,0,2,x\n", 422, "something else than numbers: could not convert string 'x'"),
         (b"a,b,c,d\n1,0,2,\n", 422, "something else than numbers"),
-        (b"a,b,c,d\n1,0,2,nan\n", 422, "row 0, feature 3: expected a finite"),
+        (b"a,b,c,d\n1,0,2,nan\n", 422, "row 0, feature 3 ('d'): expected a finite"),
     ],
 )
 def test_what_is_no_csv_table(words: Running, body: bytes, status: int, message: str) -> None:

@@ -139,3 +139,13 @@ def test_a_sidecar_of_another_export_is_refused(content: str, tmp_path: Path) ->
     (tmp_path / "iris.explain.json").write_text(content)
     with pytest.raises(ModelError, match=r"iris.explain.json.*(export the model again|different exports)"):
         _load(path)
+
+
+def test_weights_in_another_file_are_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """onnxruntime would read them from the current directory, and no signature covers them."""
+    path = write_model(tmp_path / "iris.onnx")
+    onnx.save(onnx.load(path), path, save_as_external_data=True, location="weights", size_threshold=0)
+    assert (tmp_path / "weights").is_file()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ModelError, match=r"iris\.onnx is not a model that onnxruntime can load"):
+        _load(path)

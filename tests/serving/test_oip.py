@@ -177,7 +177,11 @@ def _tensor_with(**fields: Any) -> Change:
         (_tensor_with(data=[[1, 2, 3, 4], [1, 2]]), 422, "needs 12 numbers, found 6"),
         (_tensor_with(data=[[1] * 4, [1] * 2, [1] * 6]), 422, "found rows that differ"),
         (_tensor_with(data=[["1"] * 4] * 3), 422, "found something else among them"),
-        (_tensor_with(data=[[None] * 4] * 3), 422, "found something else among them"),
+        (
+            _tensor_with(data=[[0, 0, None, 0]] * 3),
+            422,
+            "row 0, feature 2: expected a finite float32 number, found nan",
+        ),
         (_tensor_with(data=[[{}] * 4] * 3), 422, "found something else among them"),
         (_tensor_with(data=[[10**400] * 4] * 3), 422, "features.data: expected numbers"),
         (_tensor_with(data=[[1e39] * 4] * 3), 422, "row 0, feature 0: expected a finite float32 number, found 1e+39"),

@@ -153,7 +153,9 @@ def test_what_does_not_fit_is_told(table: Path, matrix: Path, tmp_path: Path) ->
         Scorer(matrix)(pd.DataFrame({"a": [1], "c": [2]}))
     with pytest.raises(UnprocessableError, match=r"expected shape \(rows, 3\), found \[1, 2\]"):
         Scorer(matrix)(np.zeros((1, 2)))
-    with pytest.raises(UnprocessableError, match="row 0, feature 1: expected a finite float32 number, found nan"):
+    with pytest.raises(
+        UnprocessableError, match=r"row 0, feature 1 \('b'\): expected a finite float32 number, found nan"
+    ):
         Scorer(matrix)(pd.DataFrame({"a": [1], "b": [np.nan], "c": [2]}))
     with pytest.raises(ModelError, match="is not a regular file"):
         Scorer(tmp_path)

@@ -1,6 +1,8 @@
 """A model of a table in MLflow, native and as ONNX: its columns have names and types, and are found in any order."""
 
 import json
+import shutil
+import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -96,3 +98,23 @@ def test_mlflows_server_takes_tables(models: dict[str, Any], name: str) -> None:
     assert answer.status == 200, answer.response
     expected = models["native"].predict(FRAME)["probabilities"]
     np.testing.assert_allclose(json.loads(answer.response)["predictions"]["probabilities"], expected, rtol=0, atol=1e-5)
+
+
+def test_spark_udf(models: dict[str, Any]) -> None:
+    """Spark's own workers load the model and find the columns by name in a struct."""
+    sql = pytest.importorskip("pyspark.sql", reason="pip install pyspark")
+    if shutil.which("java") is None:
+        pytest.skip("pyspark needs Java: apt-get install default-jre-headless")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of pyspark and MLflow, about themselves
+        spark = sql.SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+        try:
+            frame = spark.createDataFrame(FRAME)
+            for name, model in models.items():
+                place, chosen = model.metadata.artifact_path, {"output": "probabilities"}
+                score = mlflow.pyfunc.spark_udf(spark, place, "array<double>", env_manager="local", model_config=chosen)
+                found = frame.select(score(sql.functions.struct(*frame.columns)).alias("p")).toPandas()["p"]
+                expected = models["native"].predict(FRAME)["probabilities"]
+                np.testing.assert_allclose(np.stack(found), expected, rtol=0, atol=1e-5, err_msg=name)
+        finally:
+            spark.stop()
