@@ -8,6 +8,7 @@
     |-- ContradictionError      an example to which the circuit gives probability 0
     |-- MissingDependencyError  an optional package that is not installed
     |-- OutputError             a file or directory that cannot be written
+    |-- ClusterError            a cluster that does not answer, or has lost its workers
     `-- TrackingError           a tracking store that cannot be opened
 
 Every message names the culprit, what was expected, what was found, and what to do about it.
@@ -82,6 +83,10 @@ class MissingDependencyError(LcmlError, ImportError):
 
 class OutputError(LcmlError, OSError):
     """A file or directory that cannot be written."""
+
+
+class ClusterError(LcmlError, RuntimeError):
+    """A cluster that does not answer, or has lost its workers."""
 
 
 class TrackingError(LcmlError, RuntimeError):

@@ -20,7 +20,7 @@ from lcml.backend import get_backend
 from lcml.backend.threads import at_most
 from lcml.data import Examples
 from lcml.data.labels import spelled
-from lcml.errors import DataError, MissingDependencyError
+from lcml.errors import DataError, MissingDependencyError, SettingsError
 from lcml.explain.importance import feature_importances
 from lcml.explain.names import known_names
 from lcml.formats import load_model, save_model
@@ -29,12 +29,14 @@ from lcml.inputs.rows import Matrix, SparseMatrix, all_rows
 from lcml.inputs.table import from_frame, is_frame
 from lcml.learning.table_learner import TableLearner
 from lcml.model.model import LogisticCircuit
+from lcml.runs.config import NO_MINIBATCH
 from lcml.runs.fitting import Given, Warm, begin
 from lcml.runs.parameters import Parameters, described, takes
 from lcml.runs.plain import plain, rebuilt
 from lcml.runs.records import RoundRecord
 from lcml.runs.reference import with_reference
 from lcml.runs.weighting import example_weights
+from lcml.spread import Engine
 from lcml.tracking.autologging import follow
 
 Callback: TypeAlias = Callable[[RoundRecord], object]
@@ -51,7 +53,8 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
 
     The features of a data frame (pandas, polars, pyarrow) may be numbers, truth values, dates, text, and gaps, as
     `lcml.inputs.columns` encodes them; an array holds finite numbers, as a sparse matrix or array of scipy does, which
-    is made dense piece by piece. After fit:
+    is made dense piece by piece. Those of dask stay on
+    the workers of the `distributed.Client` made last. After fit:
 
         classes_, n_features_in_, feature_names_in_ (for a data frame)
         model_                  a `LogisticCircuit` over the classes as whole numbers or text
@@ -85,9 +88,41 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         """
         if follow(type(self)):
             return self.fit(X, y, sample_weight, eval_set=eval_set, callback=callback)
+        if hasattr(X, "__dask_graph__"):
+            return self._fit_on_cluster(X, y, sample_weight, eval_set, callback)
+        features, labels = self._features(X, y, reset=True)
+        return self._fit(features, labels, sample_weight, eval_set, callback, None)
+
+    def _fit_on_cluster(self, X: Any, y: Any, sample_weight: Any, eval_set: Any, callback: Callback | None) -> Self:
+        """As `fit`, a dask collection, whose partitions stay on the workers."""
+        try:
+            from lcml.cluster.engine import computed, current
+        except ImportError as error:
+            raise MissingDependencyError("dask[distributed]", "dask", "learning from dask collections") from error
+        if eval_set is not None:
+            raise DataError("eval_set: with dask collections leave it out; valid_fraction sets examples aside")
+        if self.solver == "minibatch":
+            raise SettingsError(f"solver: {NO_MINIBATCH}")
+        with current() as engine:
+            features = engine.collection(X)
+            like = np.empty((1, features.shape[1])) if hasattr(X, "chunks") else X._meta
+            validate_data(self, like, skip_check_array=True, reset=True)
+            labels, weights = computed((y, sample_weight))
+            labels = column_or_1d(labels, warn=True)
+            check_consistent_length(features, labels)
+            return self._fit(features, labels, weights, None, callback, engine)
+
+    def _fit(
+        self,
+        features: Matrix,
+        labels: NDArray[Any],
+        sample_weight: Any,
+        eval_set: Any,
+        callback: Callback | None,
+        engine: Engine | None,
+    ) -> Self:
         chosen = Parameters(**self.get_params(deep=False))
         before: Warm | None = self.__dict__.get("_warm") if chosen.warm_start else None
-        features, labels = self._features(X, y, reset=True)
         check_classification_targets(labels)
         weights = example_weights(sample_weight, len(labels))
         self.classes_ = np.unique(labels if weights is None else labels[weights > 0])
@@ -100,7 +135,7 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
             raise DataError("the labels are all of one class; give examples of at least two classes")
         valid = None if eval_set is None else self._eval_examples(eval_set)
         with at_most(chosen.n_threads):
-            self._learn(chosen, examples, weights, valid, callback, before)
+            self._learn(chosen, examples, weights, valid, callback, before, engine)
         return self
 
     @property
@@ -227,11 +262,12 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         eval_examples: Examples | None,
         callback: Callback | None,
         before: Warm | None,
+        engine: Engine | None,
     ) -> None:
         stops: list[bool] = []
         names = tuple(getattr(self, "feature_names_in_", ())) or None
         of_data = Given(examples, weights, self.classes_, eval_examples, names)
-        begun = begin(chosen, of_data, before, should_stop=lambda: bool(stops))
+        begun = begin(chosen, of_data, before, should_stop=lambda: bool(stops), engine=engine)
         learner = begun.learner
         if chosen.verbose:
             print(*begun.left_out, sep="\n", end="\n" * bool(begun.left_out))

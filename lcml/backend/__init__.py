@@ -4,6 +4,8 @@ Code on the way of a mini-batch takes a `Backend` and uses `backend.xp` for ever
 they do not share, and what must be fast, is a method of `Backend`, with one implementation per backend.
 """
 
+import copyreg
+
 from lcml.backend.base import Array, Backend, BackendName, FeaturePrecision, Precision, evaluation_precision
 from lcml.backend.cuda import CupyBackend, cuda_is_available
 from lcml.backend.host import NumbaBackend, NumpyBackend
@@ -26,6 +28,10 @@ def get_backend(name: BackendName = "auto") -> Backend:
     if name not in _made:
         _made.setdefault(name, _make(name))  # of threads that come at once all get the first one's
     return _made[name]
+
+
+for _kind in (NumpyBackend, NumbaBackend, CupyBackend):
+    copyreg.pickle(_kind, lambda backend: (get_backend, (backend.name,)))  # the one of the process it is sent to
 
 
 def why_slow(name: BackendName) -> str | None:

@@ -82,6 +82,9 @@ class Backend(ABC):
     best_questions: Callable[..., None] | None = None
     """A kernel for arrays on the host, or None, see lcml.backend.kernels.questions."""
 
+    bin_sums: Callable[..., None] | None = None
+    """As `best_questions`."""
+
     def structure(self, circuit: Circuit) -> Structure:
         """What `flows` and `weighted_flows` take of a circuit."""
         return circuit.or_start, circuit.elem_prime, circuit.elem_sub, circuit.is_tautology

@@ -92,3 +92,6 @@ class NumbaBackend(NumpyBackend):
 
     def best_questions(self, *arguments: Any) -> None:
         self._questions.best_questions(*arguments)
+
+    def bin_sums(self, *arguments: Any) -> None:
+        self._questions.bin_sums(*arguments)

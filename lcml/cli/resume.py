@@ -14,7 +14,8 @@ from lcml.tracking.sending import replay_leftovers, spool_directory
 
 _CHANGEABLE = (
     *("rounds", "max_elements", "max_parameters", "time_limit", "patience"),
-    *("data", "data_dir", "backend", "memory_budget", "output", "export", "report", "no_tracking", "tracking_uri"),
+    *("data", "data_dir", "backend", "cluster", "memory_budget"),
+    *("output", "export", "report", "no_tracking", "tracking_uri"),
 )
 """Limits, and where things are; whatever else decides the result stays as it was."""
 

@@ -2,7 +2,8 @@
 
 import importlib.util
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import typer
@@ -29,8 +30,10 @@ _UI = "http://127.0.0.1:5000"
 """Where `mlflow ui` serves its pages by default."""
 
 
-def prepare_run(options: Mapping[str, Any], resumed: str | None) -> Prepared:
-    """Everything in memory for the run that `options` describe, or for the one resumed with `options` changed."""
+@contextmanager
+def prepared_run(options: Mapping[str, Any], resumed: str | None) -> Iterator[Prepared]:
+    """Everything in memory, or on the cluster, for the run that `options` describe, or for the one resumed with
+    `options` changed."""
     checkpoint, path = (None, None) if resumed is None else resume(resumed, options)
     config = TrainConfig().with_options(options) if checkpoint is None else checkpoint.config
     if config.export:
@@ -38,10 +41,19 @@ def prepare_run(options: Mapping[str, Any], resumed: str | None) -> Prepared:
     if not config.no_tracking:
         _require_tracking(store_uri(config.tracking_uri))
     open_backend(config.backend)
-    prepared = prepare(config, checkpoint, path)
-    for sentence in prepared.splits.notes:
-        note(sentence)
-    return prepared
+    with nullcontext() if config.cluster is None else _connected(config.cluster) as engine:
+        prepared = prepare(config, checkpoint, path, engine)
+        for sentence in prepared.splits.notes:
+            note(sentence)
+        yield prepared
+
+
+def _connected(address: str) -> AbstractContextManager[Any]:
+    try:
+        from lcml.cluster.engine import connected
+    except ImportError as error:
+        raise MissingDependencyError("dask[distributed]", "dask", "training on a cluster") from error
+    return connected(address)
 
 
 def run(prepared: Prepared, *, quiet: bool) -> tuple[Outcome, Tracker, int]:

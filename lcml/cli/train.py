@@ -60,9 +60,9 @@ def train(ctx: typer.Context, **_: Any) -> None:
     try:
         from lcml.cli import run_training
 
-        prepared = run_training.prepare_run(given, program.resume)
-        outcome, tracker, exit_code = run_training.run(prepared, quiet=program.quiet)
-        exported = run_training.export_onnx(prepared, outcome, tracker)
+        with run_training.prepared_run(given, program.resume) as prepared:
+            outcome, tracker, exit_code = run_training.run(prepared, quiet=program.quiet)
+            exported = run_training.export_onnx(prepared, outcome, tracker)
     except KeyboardInterrupt:
         raise typer.Exit(_INTERRUPTED) from None
     if program.json:

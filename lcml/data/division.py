@@ -12,7 +12,7 @@ from lcml.data.labels import code_labels
 from lcml.data.raw import RawSet
 from lcml.data.stratify import apportion, draw
 from lcml.errors import DataError
-from lcml.inputs.rows import Matrix, chunks, join, select
+from lcml.inputs.rows import Matrix, Rows, chunks, join, select
 from lcml.inputs.table import Table
 
 
@@ -137,6 +137,10 @@ def _fingerprint(classes: Sequence[int | str], parts: Sequence[Examples]) -> str
     for part in parts:
         features = part.features
         digest.update(f"{features.dtype.str} {features.shape}".encode())
+        raw = features.values if isinstance(features, Table) else features
+        if isinstance(raw, Rows) and (known := getattr(raw.matrix, "digest", None)):
+            digest.update(known)  # of features and labels, by those who have them
+            continue
         if isinstance(features, Table):
             digest.update("".join(repr(column) for column in features.columns if column.kind != "number").encode())
             features = features.values

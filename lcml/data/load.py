@@ -1,6 +1,6 @@
 """From the name or path of a data set to examples for training, validation and test."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import reduce
 from pathlib import Path
@@ -43,6 +43,7 @@ def load_splits(
     seed: int = 0,
     memory_budget: int | None = None,
     numbers: bool = False,
+    read: Callable[[Path, str | None], RawSet | None] | None = None,
 ) -> DataSplits:
     """Read a data set and divide it: the same arguments give the same division.
 
@@ -50,7 +51,8 @@ def load_splits(
     .csv, .tsv (these also gzipped) or .parquet file (`target`: the column of labels); a relative path is taken from
     `data_dir` where that is given. Features that take more than a quarter of `memory_budget` (bytes; by default most of
     the memory available), raw and encoded, stay on disk as `lcml.inputs.rows.Rows`, where their format allows it (not
-    gzipped IDX, .npz or text). With `numbers` a table may hold finite numbers alone.
+    gzipped IDX, .npz or text). With `numbers` a table may hold finite numbers alone. read: reads the set at a path,
+    unless it returns None.
 
     A source with test examples of its own keeps them; otherwise `test_fraction` of all is set aside. Then
     `train_fraction` of the others is kept, and `valid_fraction` of those goes to validation. Every choice is
@@ -60,7 +62,8 @@ def load_splits(
     """
     if target is not None and not _is_table(source, data_dir):
         raise DataError(f"--target {target!r} names a column of a table, but {source} is none; leave it out")
-    raw = _read(source, target, data_dir, memory_budget=memory_budget)
+    raw = read(Path(data_dir or "", source), target) if read is not None else None
+    raw = raw or _read(source, target, data_dir, memory_budget=memory_budget)
     raw.check_finite(tables=numbers)
     return divide(raw, valid_fraction, test_fraction, train_fraction, seed)
 

@@ -57,7 +57,7 @@ class ParquetTable:
 
 def is_parquet(path: Path) -> bool:
     """Whether this is a Parquet file, by its name, or a directory that holds some."""
-    return (path.suffix.lower() == SUFFIX and not path.is_dir()) or bool(_parts(path))
+    return (path.suffix.lower() == SUFFIX and not path.is_dir()) or bool(part_paths(path))
 
 
 def open_parquet(path: Path) -> ParquetTable:
@@ -65,7 +65,7 @@ def open_parquet(path: Path) -> ParquetTable:
 
     Raises DataError where parts disagree or there are more rows than such files can say something of, pyarrow's errors.
     """
-    parts = _parts(path) or (path,)
+    parts = part_paths(path) or (path,)
     schemas, n_rows = [], 0
     for part in parts:
         with part.open("rb") as handle, _open(handle) as file:
@@ -91,7 +91,8 @@ def _index(metadata: dict[bytes, bytes] | None) -> tuple[str, ...]:
         return ()
 
 
-def _parts(path: Path) -> tuple[Path, ...]:
+def part_paths(path: Path) -> tuple[Path, ...]:
+    """The parts of a table in a directory, by their names; none where it holds none."""
     if not path.is_dir():
         return ()
     return tuple(sorted(part for part in path.glob(f"*{SUFFIX}") if part.name[0] not in "._" and part.is_file()))

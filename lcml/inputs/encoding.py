@@ -116,6 +116,34 @@ class EncodedRows:
         return self.encoder.encode(self.rows[rows], gaps=self.gaps)
 
 
+@dataclass(frozen=True, eq=False)
+class CodedRows:
+    """Rows of a table, as the codes (n, d) of an encoder of columns when they are read."""
+
+    rows: Matrix
+    encoder: Any
+    dtype: ClassVar[np.dtype[Any]] = np.dtype(np.float64)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.rows), self.encoder.n_features
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, rows: slice | NDArray[np.integer]) -> FloatArray:
+        codes: FloatArray = self.encoder.codes(self.rows[rows])
+        return codes
+
+
+def coded(encoder: Any, x: Any) -> FloatArray | CodedRows:
+    """As `encoded`, the codes of an encoder of columns; of a table in a file an array too."""
+    if isinstance(x, RowSet) and x.is_elsewhere:
+        return CodedRows(x, encoder)
+    codes: FloatArray = encoder.codes(x)
+    return codes
+
+
 def encoded(encoder: Encoder, x: Any, *, gaps: bool = False) -> NDArray[np.float32] | EncodedRows:
     """Raw examples as probabilities: an array of them, or of rows in a file a view that encodes what is read."""
     return EncodedRows(x, encoder, gaps) if isinstance(x, RowSet) and x.is_stored else encoder.encode(x, gaps=gaps)

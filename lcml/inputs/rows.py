@@ -51,6 +51,11 @@ class RowSet(ABC):
     def is_stored(self) -> bool:
         """Whether rows are read, or computed, only when they are asked for."""
 
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether another process reads them."""
+        return False
+
     @abstractmethod
     def select(self, index: NDArray[np.integer]) -> Any:
         """Those rows."""
@@ -141,6 +146,10 @@ class Rows(RowSet):
     @property
     def is_stored(self) -> bool:
         return True
+
+    @property
+    def is_elsewhere(self) -> bool:
+        return getattr(self.matrix, "is_elsewhere", False)
 
     def select(self, index: NDArray[np.integer]) -> "Rows":
         return Rows(self.matrix, self.index[index])

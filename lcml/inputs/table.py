@@ -57,6 +57,10 @@ class Table(RowSet):
     def is_stored(self) -> bool:
         return isinstance(self.values, RowSet) and self.values.is_stored
 
+    @property
+    def is_elsewhere(self) -> bool:
+        return isinstance(self.values, RowSet) and self.values.is_elsewhere
+
     def __len__(self) -> int:
         return len(self.values)
 

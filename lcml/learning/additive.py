@@ -61,15 +61,16 @@ class AdditiveDesign:
     """What the additive part sees of the codes (n, d) of a table's columns, see `Column.codes`.
 
     Example i has the logits hats[i] @ basis @ theta.weights + theta.bias; these weights are the module's theta, or of
-    few examples its beta.
+    few examples its beta. mass: the sum of `masses` of these and all other examples, where there are others.
     """
 
-    def __init__(self, columns: Sequence[Column], codes: FloatArray, weights: FloatArray) -> None:
-        n_coefficients = sum(column.n_outputs for column in columns)
-        self._in_span = len(codes) <= FEW_EXAMPLES and n_coefficients > max(len(codes), MANY_COEFFICIENTS)
+    def __init__(
+        self, columns: Sequence[Column], codes: FloatArray, weights: FloatArray, mass: FloatArray | None = None
+    ) -> None:
+        self._in_span = mass is None and is_in_span(columns, len(codes))
         step = _BLOCK if self._in_span else len(columns)
         parts = [slice(first, first + step) for first in range(0, len(columns), step)]
-        blocks = (_block(columns[of], codes[:, of], weights) for of in parts)
+        blocks = (_block(columns[of], codes[:, of], weights, mass) for of in parts)
         if not self._in_span:
             ((self.hats, self.basis),) = blocks
             return
@@ -131,49 +132,98 @@ class AdditiveFit:
     def _hats(self) -> Any:
         return self.design.hats[self.rows]
 
-    def start(self) -> Theta:
-        """No coefficient, and the bias of the classes' shares."""
-        shares = (self.weights @ self.targets + 0.5) / (self.weights.sum() + 1)
-        bias = np.log(shares / (1 - shares)) if len(shares) == 1 else np.log(shares)
-        return Theta(np.zeros((self.design.basis.shape[1], len(bias))), bias)
-
-    def minimise(
-        self,
-        l2: float,
-        start: Theta,
-        tolerance: float = TOLERANCE,
-        max_iterations: int = MAX_ITERATIONS,
-        should_stop: Callable[[], bool] = never,
-    ) -> Theta:
-        """Where the loss is least, from `start`; tolerance: of the gradient of the mean loss, preconditioned."""
-        basis, hats, targets, weights = self.design.basis, self._hats, self.targets, self.weights[:, None]
-        of_basis, of_hats, total = basis.T.tocsr(), hats.T, float(self.weights.sum())
-        share = self.weights @ targets / total
-        curvature = max(float((share * (1 - share)).mean()), 1e-3)
+    def totals(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Sums over the rows: of the weights of every set's class (n_sets,), of the weights, and of the squares that
+        every coefficient meets."""
+        of_basis, of_hats = self._transposed
         squares = np.asarray(of_basis.power(2) @ (of_hats.power(2) @ self.weights))
-        scale = np.append(1 / np.sqrt(squares * curvature + l2), 1 / np.sqrt(total * curvature))[:, None]
+        return self.weights @ self.targets, self.weights.sum(), squares
 
-        def value_and_gradient(flat: FloatArray) -> tuple[float, FloatArray]:
-            theta = flat.reshape(len(scale), -1) * scale
-            logits = (hats @ (basis @ theta[:-1]) + theta[-1]).T
-            residual = self.head.residual(np, logits, targets.T).T * weights
-            loss = float((self.head.loss(np, logits, targets.T) * weights.T).sum())
-            gradient = np.vstack([of_basis @ (of_hats @ residual) + l2 * theta[:-1], residual.sum(axis=0)])
-            return (loss + l2 / 2 * float((theta[:-1] ** 2).sum())) / total, (gradient * scale).ravel() / total
+    def loss_and_gradient(self, theta: Theta) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Sums over the rows, without penalty: the loss, and its gradient by weights and by bias."""
+        logits, weights = (self._hats @ (self.design.basis @ theta.weights) + theta.bias).T, self.weights[:, None]
+        residual = self.head.residual(np, logits, self.targets.T).T * weights
+        loss = (self.head.loss(np, logits, self.targets.T) * weights.T).sum()
+        of_basis, of_hats = self._transposed
+        return loss, of_basis @ (of_hats @ residual), residual.sum(axis=0)
 
-        def stop(_: FloatArray) -> None:
-            if should_stop():
-                raise StopIteration
+    @cached_property
+    def _transposed(self) -> tuple[Any, Any]:
+        return self.design.basis.T.tocsr(), self._hats.T
 
-        first = np.vstack([start.weights, start.bias]) / scale
-        options = {"maxiter": max_iterations, "gtol": tolerance, "ftol": tolerance}
-        found = minimize(value_and_gradient, first.ravel(), jac=True, method="L-BFGS-B", options=options, callback=stop)
-        theta = found.x.reshape(len(scale), -1) * scale
-        return Theta(theta[:-1], theta[-1])
+    def start(self) -> Theta:
+        return start_of(*self.totals())
+
+    def minimise(self, l2: float, start: Theta, *options: Any) -> Theta:
+        return minimise_additive(self.totals(), self.loss_and_gradient, l2, start, *options)
 
 
-def _block(columns: Sequence[Column], codes: FloatArray, weights: FloatArray) -> tuple[Any, Any]:
+def start_of(by_class: FloatArray, total: FloatArray, squares: FloatArray) -> Theta:
+    """Of the sums of `AdditiveFit.totals` no coefficient, and the bias of the classes' shares."""
+    shares = (by_class + 0.5) / (total + 1)
+    bias = np.log(shares / (1 - shares)) if len(shares) == 1 else np.log(shares)
+    return Theta(np.zeros((len(squares), len(bias))), bias)
+
+
+def minimise_additive(
+    totals: Sequence[Any],
+    loss_and_gradient: Callable[[Theta], Sequence[Any]],
+    l2: float,
+    start: Theta,
+    tolerance: float = TOLERANCE,
+    max_iterations: int = MAX_ITERATIONS,
+    should_stop: Callable[[], bool] = never,
+) -> Theta:
+    """Where the loss is least, from `start`, by the sums of `AdditiveFit` over all rows; tolerance: of the gradient of
+    the mean loss, preconditioned."""
+    by_class, total, squares = totals
+    share, total = by_class / total, float(total)
+    curvature = max(float((share * (1 - share)).mean()), 1e-3)
+    scale = np.append(1 / np.sqrt(squares * curvature + l2), 1 / np.sqrt(total * curvature))[:, None]
+
+    def value_and_gradient(flat: FloatArray) -> tuple[float, FloatArray]:
+        theta = flat.reshape(len(scale), -1) * scale
+        loss, by_weights, by_bias = loss_and_gradient(Theta(theta[:-1], theta[-1]))
+        gradient = np.vstack([by_weights + l2 * theta[:-1], by_bias])
+        return (float(loss) + l2 / 2 * float((theta[:-1] ** 2).sum())) / total, (gradient * scale).ravel() / total
+
+    def stop(_: FloatArray) -> None:
+        if should_stop():
+            raise StopIteration
+
+    first = np.vstack([start.weights, start.bias]) / scale
+    options = {"maxiter": max_iterations, "gtol": tolerance, "ftol": tolerance}
+    found = minimize(value_and_gradient, first.ravel(), jac=True, method="L-BFGS-B", options=options, callback=stop)
+    theta = found.x.reshape(len(scale), -1) * scale
+    return Theta(theta[:-1], theta[-1])
+
+
+def is_in_span(columns: Sequence[Column], n_examples: int) -> bool:
+    """Whether coefficients are found as sums of the examples' rows."""
+    n_coefficients = sum(column.n_outputs for column in columns)
+    return n_examples <= FEW_EXAMPLES and n_coefficients > max(n_examples, MANY_COEFFICIENTS)
+
+
+def masses(columns: Sequence[Column], codes: FloatArray, weights: FloatArray) -> FloatArray:
+    """(n_states,) the weight of the examples at every knot, category and gap."""
+    found: FloatArray = _all_hats(columns, codes).T @ weights
+    return found
+
+
+def _block(
+    columns: Sequence[Column], codes: FloatArray, weights: FloatArray, mass: FloatArray | None = None
+) -> tuple[Any, Any]:
     """Sparse (n, n_states) hats and (n_states, n_coefficients) basis of some columns."""
+    hats = _all_hats(columns, codes)
+    states = [_n_states(column) for column in columns]
+    firsts = np.cumsum([0, *states])
+    mass = hats.T @ weights if mass is None else mass
+    lines = [_line(column, mass[first : first + n]) for column, first, n in zip(columns, firsts, states, strict=False)]
+    return hats, block_diag([_basis(column, line) for column, line in zip(columns, lines, strict=True)], format="csr")
+
+
+def _all_hats(columns: Sequence[Column], codes: FloatArray) -> Any:
+    """Sparse (n, n_states) shares that every value has of the states of its column."""
     states = [_n_states(column) for column in columns]
     firsts = np.cumsum([0, *states])
     indices, shares = [], []
@@ -185,10 +235,7 @@ def _block(columns: Sequence[Column], codes: FloatArray, weights: FloatArray) ->
     used = share.any(axis=0)
     index, share = index[:, used], share[:, used]
     starts = np.arange(len(codes) + 1) * index.shape[1]
-    hats = csr_array((share.ravel(), index.ravel(), starts), shape=(len(codes), int(firsts[-1])))
-    mass = hats.T @ weights
-    lines = [_line(column, mass[first : first + n]) for column, first, n in zip(columns, firsts, states, strict=False)]
-    return hats, block_diag([_basis(column, line) for column, line in zip(columns, lines, strict=True)], format="csr")
+    return csr_array((share.ravel(), index.ravel(), starts), shape=(len(codes), int(firsts[-1])))
 
 
 def _n_states(column: Column) -> int:

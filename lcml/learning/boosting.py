@@ -10,7 +10,8 @@ Sources: Friedman, Greedy Function Approximation, 2001; the second order is Chen
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,78 +103,131 @@ class GrownTree:
     values: FloatArray
 
 
-@dataclass(eq=False)
+class BoostedRows:
+    """Some rows that trees are grown for: bins (n_columns, n_rows), weights (n_rows,); residuals: from logits
+    (n_rows, n_sets) to residuals and curvatures, each (n_rows, n_sets); logits change as trees are added."""
+
+    def __init__(
+        self,
+        columns: Sequence[ColumnBins],
+        bins: NDArray[np.uint8],
+        weights: FloatArray,
+        residuals: Callable[[FloatArray], tuple[FloatArray, FloatArray]],
+        logits: FloatArray,
+        backend: Backend,
+    ) -> None:
+        self.columns, self.bins, self.weights, self.residuals = columns, bins, weights, residuals
+        self.logits, self.backend = logits, backend
+        self._n_bins = np.array([column.n_bins for column in columns])
+        self._statistics: FloatArray | None = None
+        self._nodes: list[NDArray[np.int32]] = []
+
+    def sums(self, levels: Sequence[Level], columns: NDArray[np.intp]) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Under the levels of a tree so far: the sums of the curvatures, averaged over the sets, and of the weights of
+        all rows, and the `bin_sums` of some columns, ascending."""
+        statistics, node = self._under(levels)
+        n_sets, of_all = (statistics.shape[1] - 1) // 2, statistics.sum(axis=0)
+        n_columns, n_nodes = len(columns), 1 << len(levels)
+        found = np.zeros((n_columns, n_nodes, int(self._n_bins[columns].max()), statistics.shape[1]))
+        kernel = self.backend.bin_sums or bin_sums
+
+        def add_up(of: slice) -> None:
+            kernel(self.bins[of if n_columns == len(self.bins) else columns[of]], node, statistics, found[of])
+
+        size = n_columns * len(node)
+        step = -(-n_columns // _SLICES) if size > _MANY else n_columns
+        list(self.backend.map(add_up, [slice(first, first + step) for first in range(0, n_columns, step)]))
+        return of_all[n_sets : 2 * n_sets].mean(), of_all[-1], found
+
+    def leaf_sums(self, levels: Sequence[Level]) -> tuple[FloatArray]:
+        """(n_leaves, 2 n_sets) sums of residuals and curvatures."""
+        statistics, node = self._under(levels)
+        return (np.stack([np.bincount(node, one, 1 << len(levels)) for one in statistics.T[:-1]], axis=1),)
+
+    def add(self, tree: GrownTree) -> None:
+        """Go on from what the tree says."""
+        self.logits += tree.values[self._under(tree.levels)[1]]
+        self._statistics, self._nodes = None, []
+
+    def _under(self, levels: Sequence[Level]) -> tuple[FloatArray, NDArray[np.int32]]:
+        """Weighted residuals, curvatures and weights for the logits as they are, and (n_rows,) the contexts."""
+        if self._statistics is None:
+            residual, curvature = self.residuals(self.logits)
+            weights = self.weights[:, None]
+            self._statistics = np.concatenate([residual * weights, curvature * weights, weights], axis=1)
+            self._nodes = [np.zeros(len(residual), np.int32)]
+        for level in levels[len(self._nodes) - 1 :]:
+            column = level.column
+            self._nodes.append(descend(level, self.columns[column], self.bins[column], self._nodes[-1]))
+        return self._statistics, self._nodes[len(levels)]
+
+
 class Booster:
-    """Boosting on some rows: bins (n_columns, n_rows), weights (n_rows,); residuals: from logits (n_rows, n_sets) to
-    residuals and curvatures, each (n_rows, n_sets); logits change as trees are added."""
+    """Boosting by sums over rows, wherever these are: sums and leaf_sums as `BoostedRows` has them, of all rows; add:
+    tells the rows of a new tree."""
 
-    columns: Sequence[ColumnBins]
-    bins: NDArray[np.uint8]
-    weights: FloatArray
-    residuals: Callable[[FloatArray], tuple[FloatArray, FloatArray]]
-    logits: FloatArray
-    depth: int
-    rate: float
-    backend: Backend
-    trees: list[GrownTree] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self._n_bins = np.array([column.n_bins for column in self.columns])
-        self._is_category = np.array([column.is_category for column in self.columns])
-        self._looked_at = np.arange(len(self.columns))
+    def __init__(
+        self,
+        columns: Sequence[ColumnBins],
+        sums: Callable[[Sequence[Level], NDArray[np.intp]], Sequence[Any]],
+        leaf_sums: Callable[[Sequence[Level]], Sequence[Any]],
+        add: Callable[[GrownTree], object],
+        depth: int,
+        rate: float,
+        backend: Backend,
+    ) -> None:
+        self.columns, self.depth, self.rate, self.backend = columns, depth, rate, backend
+        self.trees: list[GrownTree] = []
+        self._sums, self._leaf_sums, self._add = sums, leaf_sums, add
+        self._n_bins = np.array([column.n_bins for column in columns])
+        self._is_category = np.array([column.is_category for column in columns])
+        self._looked_at = np.arange(len(columns))
 
     def add_tree(self) -> GrownTree:
         """Grow a tree for the logits as they are, and add what its leaves say."""
-        residual, curvature = self.residuals(self.logits)
-        n_sets = residual.shape[1]
-        weights = self.weights[:, None]
-        self._l2 = PRIOR_ROWS * float(np.average(curvature.mean(axis=1), weights=self.weights))
-        statistics = np.concatenate([residual * weights, curvature * weights, weights], axis=1)
-        node = np.zeros(len(residual), np.int32)
-        levels = []
         if len(self.columns) > WIDE and len(self.trees) % RENEWED == 0:
-            gain = self._search(np.arange(len(self.columns)), node, statistics, 1)[0]
+            gain = self._search(np.arange(len(self.columns)), ())[0]
             self._looked_at = np.sort(np.argsort(-gain[:, 0], kind="stable")[:MOST_COLUMNS])
-        for depth in range(self.depth):
-            level = self._best_level(node, statistics, 1 << depth)
-            node = descend(level, self.columns[level.column], self.bins[level.column], node)
-            levels.append(level)
-        n_leaves = 1 << self.depth
-        sums = np.stack([np.bincount(node, of_one, n_leaves) for of_one in statistics.T[: 2 * n_sets]], axis=1)
+        levels: list[Level] = []
+        for _ in range(self.depth):
+            levels.append(self._best_level(levels))
+        (sums,) = self._leaf_sums(levels)
+        n_sets = sums.shape[1] // 2
         tree = GrownTree(tuple(levels), -self.rate * sums[:, :n_sets] / (sums[:, n_sets:] + self._l2))
-        self.logits += tree.values[node]
+        self._add(tree)
         self.trees.append(tree)
         return tree
 
-    def _best_level(self, node: NDArray[np.int32], statistics: FloatArray, n_nodes: int) -> Level:
+    def _best_level(self, levels: Sequence[Level]) -> Level:
         """The column, and what its contexts ask, that gain most."""
-        gain, place = self._search(self._looked_at, node, statistics, n_nodes)
+        gain, place = self._search(self._looked_at, levels)
         best = int(gain.sum(axis=1).argmax())
         gap_below, cut = np.divmod(place[best], MOST_BINS)
         return Level(int(self._looked_at[best]), gain[best] > 0, cut, gap_below == 0)
 
-    def _search(
-        self, columns: NDArray[np.intp], node: NDArray[np.int32], statistics: FloatArray, n_nodes: int
-    ) -> tuple[FloatArray, NDArray[np.int64]]:
+    def _search(self, columns: NDArray[np.intp], levels: Sequence[Level]) -> tuple[FloatArray, NDArray[np.int64]]:
         """`best_questions` of some columns, ascending."""
         kernel = self.backend.best_questions or best_questions
-        n_columns, size = len(columns), len(columns) * len(node)
-        gain, place = np.zeros((n_columns, n_nodes)), np.zeros((n_columns, n_nodes), np.int64)
-
-        def search(of: slice) -> None:
-            some = of if n_columns == len(self.columns) else columns[of]
-            of_some = self.bins[some], node, statistics, self._n_bins[some], self._is_category[some]
-            kernel(*of_some, self._l2, LEAST_BRANCH, gain[of], place[of])
-
-        step = -(-n_columns // _SLICES) if size > _MANY else n_columns
-        list(self.backend.map(search, [slice(first, first + step) for first in range(0, n_columns, step)]))
+        curvature, weight, sums = self._sums(levels, columns)
+        self._l2 = PRIOR_ROWS * float(curvature) / float(weight)
+        gain, place = np.zeros(sums.shape[:2]), np.zeros(sums.shape[:2], np.int64)
+        kernel(sums, self._n_bins[columns], self._is_category[columns], self._l2, LEAST_BRANCH, gain, place)
         return gain, place
 
 
+def bin_sums(bins: NDArray[np.uint8], node: NDArray[np.int32], statistics: FloatArray, sums: FloatArray) -> None:
+    """Add up statistics (n_rows, n_statistics) by column, context and bin.
+
+    bins (n_columns, n_rows); node (n_rows,) contexts; sums (n_columns, n_nodes, n_bins, n_statistics) are filled.
+    """
+    _, n_nodes, width, _ = sums.shape
+    for j, flat in enumerate(node * width + bins):
+        of_column = [np.bincount(flat, one, n_nodes * width) for one in statistics.T]
+        sums[j] = np.stack(of_column, axis=1).reshape(sums.shape[1:])
+
+
 def best_questions(
-    bins: NDArray[np.uint8],
-    node: NDArray[np.int32],
-    statistics: FloatArray,
+    sums: FloatArray,
     n_bins: NDArray[np.int64],
     is_category: NDArray[np.bool_],
     l2: float,
@@ -184,14 +238,11 @@ def best_questions(
     """What the best question of every column and context gains, at least 0, and its place: the cut, plus MOST_BINS
     where a gap is below it.
 
-    bins (n_columns, n_rows); node (n_rows,) contexts; statistics (n_rows, 2 n_sets + 1): weighted residuals, curvatures
-    and weights; least: weight of either side; gain, place (n_columns, n_nodes) are filled.
+    sums: those of `bin_sums` of weighted residuals, curvatures and weights, (..., 2 n_sets + 1); least: weight of
+    either side; gain, place (n_columns, n_nodes) are filled.
     """
-    (n_columns, n_nodes), width = gain.shape, int(n_bins.max())
-    n_sets, size = (statistics.shape[1] - 1) // 2, n_nodes * width
-    flat = node * width + bins
-    sums = np.array([[np.bincount(of_column, one, size) for one in statistics.T] for of_column in flat])
-    sums = sums.transpose(0, 2, 1).reshape(n_columns, n_nodes, width, -1)
+    n_columns, _, width, n_statistics = sums.shape
+    n_sets = (n_statistics - 1) // 2
 
     def score(sides: FloatArray) -> FloatArray:
         found: FloatArray = (sides[..., :n_sets] ** 2 / (sides[..., n_sets : 2 * n_sets] + l2)).sum(axis=-1)

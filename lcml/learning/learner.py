@@ -9,6 +9,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from time import monotonic
 
 import numpy as np
@@ -30,7 +31,9 @@ from lcml.learning.solver import Solution, SolverSettings, minimise, never
 from lcml.learning.state import Best, EncodedSet, FitState, RoundReport
 from lcml.model.head import HEADS, Link
 from lcml.model.missing import is_whole
-from lcml.passes.feature_store import FeatureStore
+from lcml.passes.feature_store import Features, FeatureStore
+from lcml.passes.spread_store import SpreadStore
+from lcml.spread import Engine
 
 _FULL_SHARE = 0.99
 """Growth ends when so much of the limit on parameters is used: the last few splits are not worth another fit."""
@@ -42,8 +45,9 @@ _GROWTH_SHARE = 0.6
 class Learner:
     """Learns one circuit over every (view, vtree) of `places` from `train`, all together, choosing by `valid`.
 
-    should_stop: asked often; once true, the learner ends after the iteration at hand with what it has. state: where to
-    go on from; warm: with whose structure and weights to begin, also for other examples.
+    engine: holds the examples, where this process does not. should_stop: asked often; once true, the learner ends after
+    the iteration at hand with what it has. state: where to go on from; warm: with whose structure and weights to begin,
+    also for other examples.
     Raises SettingsError where the initial circuit exceeds the limits, DataError for an empty set.
     """
 
@@ -59,6 +63,7 @@ class Learner:
         state: FitState | None = None,
         warm: FitState | None = None,
         should_stop: Callable[[], bool] = never,
+        engine: Engine | None = None,
     ) -> None:
         for name, examples in (("training", train), ("validation", valid)):
             if not len(examples.labels):
@@ -74,7 +79,7 @@ class Learner:
             )
         self._n_sets = HEADS[settings.link].n_sets(n_classes)
         self._max_features = self._feature_limit()
-        self._interrupted = should_stop
+        self._interrupted, self._engine = should_stop, engine
         self._started = monotonic() - (0.0 if state is None else state.seconds)
         self._valid_set = valid
         clock = _Clock()
@@ -220,9 +225,8 @@ class Learner:
     def _report(
         self, phase: str, round: int, l2: float, solution: Solution, clock: "_Clock", chosen: tuple[ChosenSplit, ...]
     ) -> RoundReport:
-        train, valid = (
-            objective.quality(solution.parameters, self.threshold) for objective in (self._train, self._valid)
-        )
+        train_accuracy, train_log_loss = self._train.reached(solution.parameters, self.threshold)
+        valid = self._valid.quality(solution.parameters, self.threshold)
         clock.lap("evaluate")
         metric = "accuracy" if self.settings.metric == "auto" else self.settings.metric
         return RoundReport(
@@ -233,8 +237,8 @@ class Learner:
             n_parameters=self.n_parameters(self._train.features.n_features),
             l2=l2,
             train_loss=solution.loss,
-            train_log_loss=train.log_loss,
-            train_accuracy=train.accuracy,
+            train_log_loss=train_log_loss,
+            train_accuracy=train_accuracy,
             valid=valid,
             n_iterations=solution.n_iterations,
             converged=solution.converged,
@@ -252,7 +256,8 @@ class Learner:
         self.__dict__.pop("_valid", None)
         self._train_set, self._round = train, 0
         megabytes, sets = self.settings.memory_budget, (train, self._valid_set)
-        budget = self.backend.memory_budget() if megabytes is None else megabytes * 2**20
+        holder = self.backend if self._engine is None else self._engine
+        budget = holder.memory_budget() if megabytes is None else megabytes * 2**20
         n_examples = sum(len(examples.labels) for examples in sets)
         self._train, self._valid = (
             self._objective(examples, budget * len(examples.labels) // n_examples) for examples in sets
@@ -260,7 +265,8 @@ class Learner:
         self._follow(apply_to_parts(self.parts, splits, self.settings.depth) for splits in history)
 
     def _objective(self, examples: EncodedSet, budget: int) -> Objective:
-        store = FeatureStore(
+        kept: Callable[..., Features] = FeatureStore if self._engine is None else partial(SpreadStore, self._engine)
+        store = kept(
             self.initial,
             examples.values,
             self.backend,

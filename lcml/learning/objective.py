@@ -10,18 +10,51 @@ twice.
 
 import copy
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lcml.arrays import FloatArray
-from lcml.backend import Array
+from lcml.backend import Array, Backend
 from lcml.errors import DataError
 from lcml.learning.parameters import Parameters, Parametrisation
-from lcml.model.head import HEADS, THRESHOLD, Link
-from lcml.model.metrics import Quality, quality
+from lcml.model.head import HEADS, THRESHOLD, Head, Link
+from lcml.model.metrics import Quality, quality, right_and_lost
 from lcml.model.threshold import ThresholdMetric, best_threshold
-from lcml.passes.feature_store import Chunk, FeatureStore
+from lcml.passes.feature_store import Chunk, Features, Known
+
+
+@dataclass(frozen=True, eq=False)
+class Loss:
+    """What the examples of a chunk lose by their logits (n_sets, n_examples), and its derivatives; small enough to be
+    sent to where they are. class_codes (n_sets, 1); total: the sum of all example weights."""
+
+    head: Head
+    backend: Backend
+    class_codes: Array
+    total: float
+
+    def value(self, logits: Array, known: Known) -> Array:
+        """w_i l_i / W, (n_losses, n_examples)."""
+        return self.head.loss(self.backend.xp, logits, self._targets(logits, known)) * self._weights(logits, known)
+
+    def residual(self, logits: Array, known: Known) -> Array:
+        """w_i (p_ik - t_ik) / W, the derivative of the loss by the logits."""
+        residual = self.head.residual(self.backend.xp, logits, self._targets(logits, known))
+        return residual * self._weights(logits, known)
+
+    def curvature(self, logits: Array, known: Known) -> Array:
+        """w_i p_ik (1 - p_ik) / W."""
+        return self.head.curvature(self.backend.xp, logits) * self._weights(logits, known)
+
+    def _targets(self, logits: Array, known: Known) -> Array:
+        """1 where the set's class is the label, else 0."""
+        codes = self.backend.asarray(known.labels)[None, :]
+        return self.backend.xp.astype(codes == self.class_codes, logits.dtype)
+
+    def _weights(self, logits: Array, known: Known) -> Array:
+        return self.backend.asarray(known.counts / self.total, dtype=logits.dtype)[None, :]
 
 
 class Objective:
@@ -33,7 +66,7 @@ class Objective:
 
     def __init__(
         self,
-        features: FeatureStore,
+        features: Features,
         labels: NDArray[np.int64],
         n_classes: int,
         *,
@@ -47,7 +80,6 @@ class Objective:
         self.head = HEADS[link]
         self.n_sets = self.head.n_sets(n_classes)
         self.parametrisation = Parametrisation(features.parts) if parametrisation is None else parametrisation
-        self._class_codes = features.backend.asarray(self.head.class_codes(self.n_sets)[:, None])
         self._given = None if example_weights is None else np.asarray(example_weights, dtype=np.float64)
         weights = np.ones(len(labels)) if self._given is None else self._given
         if weights.shape != labels.shape or len(labels) != features.n_examples or np.any(weights < 0):
@@ -57,7 +89,10 @@ class Objective:
             )
         if not weights.sum() > 0:
             raise DataError("the example weights sum to 0; give at least one example a positive weight")
-        self.counts, self.example_weights = weights, weights / weights.sum()
+        self.example_weights = weights / weights.sum()
+        codes = features.backend.asarray(self.head.class_codes(self.n_sets)[:, None])
+        self.terms = Loss(self.head, features.backend, codes, float(weights.sum()))
+        features.label(labels, weights)
 
     def with_l2(self, l2: float, anchor: FloatArray | float = 0.0) -> "Objective":
         """The same examples with another penalty. anchor (n_sets, n_weights): from where weights are penalised."""
@@ -71,8 +106,9 @@ class Objective:
     def logits(self, parameters: Parameters) -> FloatArray:
         """(n_examples, n_sets) logits on the host."""
         weights, bias = self.on_device(parameters)
-        parts = self.features.map(lambda _, chunk: self._host((chunk.weighted_sum(weights) + bias).T))
-        return np.concatenate(list(parts))
+        to_host = self.features.backend.to_host
+        parts = self.features.map(lambda _, chunk: to_host((chunk.weighted_sum(weights) + bias).T))
+        return np.concatenate(list(parts), dtype=np.float64)
 
     def quality(self, parameters: Parameters, threshold: float = THRESHOLD) -> Quality:
         return quality(self.logits(parameters), self.labels, self.n_classes, self.link, self._given, threshold)
@@ -82,6 +118,18 @@ class Objective:
         probabilities = self.head.probabilities(self.logits(parameters))
         return best_threshold(probabilities[:, 1], self.labels, metric, self._given)
 
+    def reached(self, parameters: Parameters, threshold: float = THRESHOLD) -> tuple[float, float]:
+        """Accuracy and log-loss, of any number of examples."""
+        weights, bias = self.on_device(parameters)
+        backend, link = self.features.backend, self.link
+
+        def sums(known: Known, chunk: Chunk) -> tuple[Array, ...]:
+            logits = np.asarray(backend.to_host((chunk.weighted_sum(weights) + bias).T), np.float64)
+            return (backend.asarray(right_and_lost(logits, known.labels, link, known.counts, threshold)),)
+
+        right, lost = self._host(self.features.sum(sums)[0]) / self.terms.total
+        return float(right), float(lost)
+
     def value_and_gradient(
         self, parameters: Parameters, chunks: Sequence[int] | None = None
     ) -> tuple[FloatArray, Parameters]:
@@ -90,13 +138,12 @@ class Objective:
         Over `chunks` alone an unbiased estimate of both.
         """
         weights, bias = self.on_device(parameters)
-        xp = self.features.backend.xp
+        xp, terms = self.features.backend.xp, self.terms
 
-        def statistics(examples: slice, chunk: Chunk) -> tuple[Array, ...]:
+        def statistics(known: Known, chunk: Chunk) -> tuple[Array, ...]:
             logits = chunk.weighted_sum(weights) + bias
-            targets, weight = self._targets(logits, examples), self._weight_row(logits, examples)
-            loss = xp.sum(xp.astype(self.head.loss(xp, logits, targets) * weight, xp.float64), axis=1)
-            residual = self.head.residual(xp, logits, targets) * weight
+            loss = xp.sum(xp.astype(terms.value(logits, known), xp.float64), axis=1)
+            residual = terms.residual(logits, known)
             return loss, chunk.correlation(residual), xp.sum(residual, axis=1)
 
         share = 1.0 if chunks is None else self.features.share(chunks)
@@ -111,23 +158,14 @@ class Objective:
         A feature x in [0, 1] is no smaller than its square, which the exact value has; it is exact where x is 0 or 1.
         """
         weights, bias = self.on_device(parameters)
-        xp = self.features.backend.xp
+        xp, terms = self.features.backend.xp, self.terms
 
-        def statistics(examples: slice, chunk: Chunk) -> tuple[Array, ...]:
-            curvature = self.curvature(chunk.weighted_sum(weights) + bias, examples)
+        def statistics(known: Known, chunk: Chunk) -> tuple[Array, ...]:
+            curvature = terms.curvature(chunk.weighted_sum(weights) + bias, known)
             return chunk.correlation(curvature), xp.sum(curvature, axis=1)
 
         by_row, by_bias = (self._host(total) for total in self.features.sum(statistics))
         return Parameters(self._by_weight(by_row, by_bias) + self.l2, by_bias)
-
-    def residual(self, logits: Array, examples: slice) -> Array:
-        """w_i (p_ik - t_ik) / W, the derivative of the loss by the logits, (n_sets, n_examples of the chunk)."""
-        residual = self.head.residual(self.features.backend.xp, logits, self._targets(logits, examples))
-        return residual * self._weight_row(logits, examples)
-
-    def curvature(self, logits: Array, examples: slice) -> Array:
-        """w_i p_ik (1 - p_ik) / W, (n_sets, n_examples of the chunk)."""
-        return self.head.curvature(self.features.backend.xp, logits) * self._weight_row(logits, examples)
 
     def on_device(self, parameters: Parameters) -> tuple[Array, Array]:
         """Weights (n_sets, n_rows) scattered to the chunk's rows, bias (n_sets, 1), in the features' precision."""
@@ -143,12 +181,3 @@ class Objective:
 
     def _host(self, values: Array) -> FloatArray:
         return np.asarray(self.features.backend.to_host(values), dtype=np.float64)
-
-    def _targets(self, logits: Array, examples: slice) -> Array:
-        """(n_sets, n_examples) 1 where the set's class is the label, else 0."""
-        backend = self.features.backend
-        codes = backend.asarray(self.labels[examples])[None, :]
-        return backend.xp.astype(codes == self._class_codes, logits.dtype)
-
-    def _weight_row(self, logits: Array, examples: slice) -> Array:
-        return self.features.backend.asarray(self.example_weights[examples], dtype=logits.dtype)[None, :]

@@ -13,6 +13,7 @@ linear and invertible: the optimum is the same, whatever the sample.
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,7 @@ from lcml.arrays import FloatArray
 from lcml.backend import Array
 from lcml.learning.objective import Objective
 from lcml.learning.parameters import Parameters
-from lcml.passes.feature_store import Chunk
+from lcml.passes.feature_store import Chunk, Known
 
 _SAMPLE, _SAMPLE_ROOT, _SAMPLE_VALUES = 512, 3.0, 1 << 26
 """Examples sampled: at most so many, so many times the root of all (the work grows with the square of a sample, that of
@@ -135,25 +136,27 @@ def _sample(objective: Objective, start: Parameters, total: FloatArray) -> tuple
     From chunks spread evenly over the data examples are drawn in steps of equal curvature, relative to that of all
     examples and summed over the weight sets.
     """
-    features, backend = objective.features, objective.features.backend
+    features, backend, dtype = objective.features, objective.features.backend, objective.features.dtype
     weights, bias = objective.on_device(start)
     room = max(1, _SAMPLE_VALUES // max(1, start.weights.shape[1]))
     n_wanted = min(_SAMPLE, math.ceil(_SAMPLE_ROOT * math.sqrt(features.n_examples)), features.n_examples, room)
     n_chunks = min(features.n_chunks, _SAMPLE_CHUNKS, n_wanted)
     which = np.linspace(0, features.n_chunks - 1, n_chunks).astype(int).tolist()
 
-    def of_chunk(examples: slice, chunk: Chunk) -> tuple[FloatArray, FloatArray]:
-        curvature = objective.curvature(chunk.weighted_sum(weights) + bias, examples)
-        h = np.asarray(backend.to_host(curvature), dtype=np.float64)
-        size = np.sum(h / total[:, None], axis=0)
-        chosen, weight = _draw(size, objective.counts[examples], math.ceil(n_wanted / n_chunks))
-        by_row = np.asarray(backend.to_host(chunk.of(chosen).values()), dtype=np.float64)
-        rows = objective.parametrisation.adjoint(by_row[features.row_of].T, np.ones(len(chosen)))
-        return rows.astype(features.dtype), h[:, chosen] * weight
+    n_of_chunk, terms = math.ceil(n_wanted / n_chunks), objective.terms
 
-    parts = list(features.map(of_chunk, which))
-    rows = np.concatenate([of_part[0] for of_part in parts])
-    return backend.asarray(rows), np.concatenate([of_part[1] for of_part in parts], axis=1)
+    def of_chunk(known: Known, chunk: Chunk) -> tuple[NDArray[Any], FloatArray]:
+        curvature = terms.curvature(chunk.weighted_sum(weights) + bias, known)
+        h = np.asarray(backend.to_host(curvature), dtype=np.float64)
+        chosen, weight = _draw(np.sum(h / total[:, None], axis=0), known.counts, n_of_chunk)
+        return np.asarray(backend.to_host(chunk.of(chosen).values())), h[:, chosen] * weight
+
+    rows, curvatures = [], []
+    for by_row, h in features.map(of_chunk, which):
+        of_features = by_row[features.row_of].T.astype(np.float64)
+        rows.append(objective.parametrisation.adjoint(of_features, np.ones(len(of_features))).astype(dtype))
+        curvatures.append(h)
+    return backend.asarray(np.concatenate(rows)), np.concatenate(curvatures, axis=1)
 
 
 def _draw(size: FloatArray, counts: FloatArray, n: int) -> tuple[NDArray[np.intp], FloatArray]:

@@ -25,7 +25,7 @@ from lcml.learning.parameters import Parameters
 from lcml.learning.solver import SolverSettings, minimise
 from lcml.model.metrics import Quality
 from lcml.model.model import LogisticCircuit
-from lcml.passes.feature_store import Chunk, FeatureStore
+from lcml.passes.feature_store import Chunk, FeatureStore, Known
 
 KEPT = 0.8
 """The share of the conditions, or parameters, that a step keeps."""
@@ -112,10 +112,10 @@ def refitted(model: LogisticCircuit, examples: Labelled, penalty: Penalty, backe
 def costs(model: LogisticCircuit, objective: Objective) -> FloatArray:
     """(n_conditions,) how much the mean loss grows without each, to second order."""
     weights, bias = objective.on_device(_parameters(model))
-    xp = objective.features.backend.xp
+    xp, terms = objective.features.backend.xp, objective.terms
 
-    def sums(examples: slice, chunk: Chunk) -> tuple[Array, ...]:
-        curvature = objective.curvature(chunk.weighted_sum(weights) + bias, examples)
+    def sums(known: Known, chunk: Chunk) -> tuple[Array, ...]:
+        curvature = terms.curvature(chunk.weighted_sum(weights) + bias, known)
         return curvature @ (chunk.values() ** 2).T, chunk.correlation(curvature), xp.sum(curvature, axis=1)
 
     squares, means, total = (objective.features.backend.to_host(part) for part in objective.features.sum(sums))

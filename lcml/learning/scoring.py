@@ -26,16 +26,17 @@ docs/benchmarks.md.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lcml.backend import Array
 from lcml.learning.criteria import Criterion, second_derivatives
-from lcml.learning.objective import Objective
+from lcml.learning.objective import Loss, Objective
 from lcml.learning.pairs import ElementFlow, Pairs, PairSums, free_pairs
 from lcml.learning.parameters import Parameters
-from lcml.passes.feature_store import Chunk
+from lcml.passes.feature_store import Chunk, Known
 
 __all__ = ["Candidates", "Criterion", "race_splits", "score_splits"]
 
@@ -98,8 +99,30 @@ def race_splits(
     return scorer.score([pairs[:, best.part == part] for part in range(len(scorer.parts))], per_element, scorer.chunks)
 
 
+class _Derivatives:
+    """Weights, first and second derivatives of the loss of a chunk, each (n_examples, n_sets) or (n_examples, 1):
+    computed once for every chunk, and once more wherever they are sent to."""
+
+    def __init__(self, terms: Loss, criterion: Criterion, weights: Array, bias: Array) -> None:
+        self._given = terms, criterion, weights, bias
+        self._of_chunk: dict[int, tuple[Array, ...]] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self._given
+
+    def of(self, known: Known, chunk: Chunk) -> tuple[Array, ...]:
+        if known.number not in self._of_chunk:
+            terms, criterion, weights, bias = self._given
+            logits = chunk.weighted_sum(weights) + bias
+            weight = terms.backend.asarray(known.counts, dtype=logits.dtype)[None, :]
+            first, second = terms.residual(logits, known), terms.curvature(logits, known)
+            second = second_derivatives(terms.backend.xp, criterion, weight, first, second)
+            self._of_chunk[known.number] = tuple(terms.backend.copy(array.T) for array in (weight, first, second))
+        return self._of_chunk[known.number]
+
+
 class _SplitScorer:
-    """Scores pairs on chunks of examples. The derivatives of the loss are computed once for every chunk."""
+    """Scores pairs on chunks of examples."""
 
     def __init__(
         self,
@@ -112,29 +135,19 @@ class _SplitScorer:
         self.features, self.parts = objective.features, objective.features.parts
         self.chunks = range(self.features.n_chunks) if chunks is None else chunks
         self._criterion, self._minimum_support, self._l2 = criterion, minimum_support, objective.l2
-        weights, bias = objective.on_device(parameters)
-        backend = self.features.backend
-
-        def derivatives(examples: slice, chunk: Chunk) -> tuple[Array, Array, Array]:
-            logits = chunk.weighted_sum(weights) + bias
-            weight = backend.asarray(objective.counts[examples], dtype=logits.dtype)[None, :]
-            first, second = objective.residual(logits, examples), objective.curvature(logits, examples)
-            second = second_derivatives(backend.xp, criterion, weight, first, second)
-            return backend.copy(weight.T), backend.copy(first.T), backend.copy(second.T)
-
-        self._derivatives = dict(zip(self.chunks, self.features.map(derivatives, self.chunks), strict=True))
+        self._derivatives = _Derivatives(objective.terms, criterion, *objective.on_device(parameters))
 
     def every_pair(self, chunks: Sequence[int], step: int = 1) -> list[Pairs]:
         """All pairs of elements with flow enough for two halves on one in `step` examples of `chunks`."""
-        backend = self.features.backend
+        backend, derivatives = self.features.backend, self._derivatives
         pairs = [free_pairs(part.circuit) for part in self.parts]
         flows = [ElementFlow(part, backend) for part, found in zip(self.parts, pairs, strict=True) if found.size]
 
-        def sums(chunk: int, examples: Array) -> tuple[Array, ...]:
-            some, weight = backend.copy(examples[::step, :]), self._derivatives[chunk][0][::step, :]
+        def sums(known: Known, chunk: Chunk) -> tuple[Array, ...]:
+            some, weight = backend.copy(chunk.examples()[::step, :]), derivatives.of(known, chunk)[0][::step, :]
             return tuple(flow.sum(some, weight) for flow in flows)
 
-        totals = iter([backend.to_host(total) for total in self.features.sum_examples(sums, chunks)])
+        totals = iter([backend.to_host(total) for total in self.features.sum(sums, chunks)])
         least = 2 * self._minimum_support * self.features.share(chunks, step)
         return [found[:, next(totals)[found[0]] >= least] if found.size else found for found in pairs]
 
@@ -142,7 +155,7 @@ class _SplitScorer:
         """The best `per_element` of `pairs` of every element by one in `step` examples of `chunks`."""
         share = self.features.share(chunks, step)
         support, l2 = self._minimum_support * share, self._l2 * share
-        backend, criterion = self.features.backend, self._criterion
+        backend, criterion, derivatives = self.features.backend, self._criterion, self._derivatives
         scorers = [
             (number, PairSums(part, backend, criterion, of_part))
             for number, (part, of_part) in enumerate(zip(self.parts, pairs, strict=True))
@@ -152,12 +165,12 @@ class _SplitScorer:
             nothing = np.empty(0, dtype=np.int64)
             return Candidates(nothing, nothing, nothing, np.empty(0))
 
-        def sums(chunk: int, examples: Array) -> tuple[Array, ...]:
-            some = backend.copy(examples[::step, :])
-            derivatives = [backend.copy(array[::step, :]) for array in self._derivatives[chunk]]
-            return tuple(array for _, scorer in scorers for array in scorer.sums(some, *derivatives))
+        def sums(known: Known, chunk: Chunk) -> tuple[Array, ...]:
+            some = backend.copy(chunk.examples()[::step, :])
+            of_some = [backend.copy(array[::step, :]) for array in derivatives.of(known, chunk)]
+            return tuple(array for _, scorer in scorers for array in scorer.sums(some, *of_some))
 
-        totals = iter([backend.to_host(total) for total in self.features.sum_examples(sums, chunks)])
+        totals = iter([backend.to_host(total) for total in self.features.sum(sums, chunks)])
         found = []
         for number, scorer in scorers:
             best, score = scorer.best(totals, support, l2, per_element)

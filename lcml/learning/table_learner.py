@@ -11,7 +11,9 @@ second the trees (`lcml.circuits.trees`).
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from time import monotonic
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,17 +23,19 @@ from lcml.backend import Backend
 from lcml.circuits.parts import Part
 from lcml.errors import SettingsError
 from lcml.inputs.columns import ColumnsEncoder
-from lcml.learning.additive import AdditiveDesign, AdditiveFit, Theta
+from lcml.learning.additive import AdditiveDesign, is_in_span, minimise_additive, start_of
 from lcml.learning.assembly import assembled
-from lcml.learning.boosting import Booster, GrownTree, cut_column, leaves
+from lcml.learning.boosting import Booster, ColumnBins, GrownTree, cut_column
 from lcml.learning.folds import chosen_by_folds, divided
 from lcml.learning.parameters import Parameters
 from lcml.learning.settings import LearnSettings
 from lcml.learning.solver import never
 from lcml.learning.state import Best, EncodedSet, FitState, RoundReport
+from lcml.learning.table_rows import Key, TableRows
 from lcml.model.head import HEADS, Link
 from lcml.model.metrics import Quality, quality
 from lcml.model.threshold import best_threshold
+from lcml.spread import HERE, Engine, Spread, added
 
 STRENGTHS = (100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1)
 """Penalties tried for the additive part, see `lcml.learning.additive`."""
@@ -56,13 +60,19 @@ BLOCK = 10
 _CHOOSING_SHARE = 0.5
 """With a time limit, of it."""
 
+MOST_CUT_BY = 1_000_000
+"""Rows that tell where trees may cut a column, a sample of more."""
+
+_NO_FOLD, _NO_RUN = -1, -2
+"""Of rows that always train; of a run that all rows train."""
+
 
 class TableLearner:
     """Learns from `examples`, whose values are `encoder.codes` of tables; the encoder is fitted to the first `n_train`.
 
     The others choose; where examples are few, and not `held_out`, all are divided into folds instead. At the end all
-    train, but those held out. should_stop: asked often; once true, the learner ends with what it has. encoder: once
-    `refine` is done, with the steps that the trees ask for.
+    train, but those held out. engine: holds the rows, where this process does not. should_stop: asked often; once true,
+    the learner ends with what it has. encoder: once `refine` is done, with the steps that the trees ask for.
     """
 
     def __init__(
@@ -76,6 +86,7 @@ class TableLearner:
         *,
         held_out: bool = False,
         should_stop: Callable[[], bool] = never,
+        engine: Engine | None = None,
     ) -> None:
         if settings.init == "generative":
             raise SettingsError("init: generative is for the structure splits; choose that, or leave init out")
@@ -87,20 +98,34 @@ class TableLearner:
         self._started, self._should_stop = monotonic(), should_stop
         self._labels, n = examples.labels, len(examples.labels)
         self._weights = np.ones(n) if examples.weights is None else np.asarray(examples.weights, np.float64)
-        codes_of_sets = self._head.class_codes(self._head.n_sets(n_classes))
-        self._targets = (self._labels[:, None] == codes_of_sets).astype(np.float64)
         self._final = np.arange(n_train if held_out else n)
         self.folds = [(np.arange(n_train), np.arange(n_train, n))]
         if not held_out and (n_train == n or chosen_by_folds(n, n_classes)):
             self.folds = divided(self._labels, settings.folds, settings.seed)
-        codes = examples.values[:]
-        seen = self._final
-        training_weights = np.where(np.isin(np.arange(n), seen), self._weights, 0.0)
-        with backend.single_threaded_blas():
-            self._design = AdditiveDesign(encoder.columns, codes, training_weights)
-        by_column, of_seen = np.ascontiguousarray(codes.T), self._weights[seen]
-        self._cuts = [cut_column(c, of[seen], of_seen) for c, of in zip(encoder.columns, by_column, strict=True)]
-        self._bins = np.stack([cut.of(of) for cut, of in zip(self._cuts, by_column, strict=True)])
+        fold_of = np.full(n, _NO_FOLD)
+        for number, (_, choosing) in enumerate(self.folds):
+            fold_of[choosing] = number
+        self._final_run = 0 if held_out else _NO_RUN
+        is_here = engine is None or is_in_span(encoder.columns, n)
+        self.rows: Spread[TableRows] = (HERE if engine is None or is_here else engine).spread(
+            TableRows,
+            examples.values,
+            examples.labels,
+            self._weights,
+            fold_of,
+            columns=encoder.columns,
+            link=self.link,
+            n_classes=n_classes,
+            backend=backend,
+        )
+        self.cuts = [self._cut(j) for j in range(len(encoder.columns))]
+        mass = None if is_here else np.sum(self.rows.ask(TableRows.masses, self._final_run), axis=0)
+        self.rows.tell(TableRows.prepare, self._final_run, mass, self.cuts)
+        if is_here:
+            (self._design,) = self.rows.ask(lambda rows: rows.design)
+        else:
+            nothing = np.empty((0, len(encoder.columns)))
+            self._design = AdditiveDesign(encoder.columns, nothing, np.empty(0), mass)
         self.strength, self._n_trees, self._depth = STRENGTHS[0], 0, DEPTHS[0]
         self._best_quality: Quality | None = None
         self._best_logits: Sequence[FloatArray] = ()
@@ -116,7 +141,7 @@ class TableLearner:
 
     def grow(self) -> Iterator[RoundReport]:
         """Choose the penalty of the additive part and then, a block of trees after another, their number."""
-        runs = [_Fold(self, train, choosing, self.stopping) for train, choosing in self.folds]
+        runs = [_Fold(self, number, self.stopping) for number in range(len(self.folds))]
         best: Quality | None = None
         for step, strength in enumerate(STRENGTHS):
             list(self.backend.map(lambda run: run.fit(strength), runs))  # noqa: B023  # all are done with it here
@@ -154,13 +179,13 @@ class TableLearner:
         if self._best_quality is None:
             return
         self._best_quality = self._decided()
-        run = _Fold(self, self._final, self._final[:0], self.is_late)
+        run = _Fold(self, self._final_run, self.is_late, chooses=False)
         run.fit(self.strength)
         run.keep()
         run.boost(self._depth)
         run.grow(self._n_trees)
         self.final = run
-        self.encoder, parts, parameters = assembled(self.encoder, self._design, self._cuts, run.theta, run.trees)
+        self.encoder, parts, parameters = assembled(self.encoder, self._design, self.cuts, run.theta, run.trees)
         self._model = parts, parameters
         report = self.report("refit", self._n_trees, run, self._best_quality, True)
         self.state = FitState(
@@ -181,6 +206,16 @@ class TableLearner:
         """Nothing: `refine` has trained all examples."""
         yield from ()
 
+    def _cut(self, j: int) -> ColumnBins:
+        """Where trees may cut a column: by the rows that train at the end, a sample of very many."""
+        seen = self._final
+        if len(seen) > MOST_CUT_BY:
+            seen = np.sort(np.random.default_rng(self.settings.seed).choice(seen, MOST_CUT_BY, replace=False))
+        parts = np.split(seen, np.searchsorted(seen, self.rows.starts[1:-1]))
+        asked = [part - start for part, start in zip(parts, self.rows.starts, strict=False)]
+        codes = np.concatenate(self.rows.ask_each(TableRows.column, [(j, part) for part in asked]))
+        return cut_column(self.encoder.columns[j], codes, self._weights[seen])
+
     def _decided(self) -> Quality:
         """What the examples that chose reach, once they have told the threshold too."""
         logits, rows = np.concatenate(self._best_logits), np.concatenate([choosing for _, choosing in self.folds])
@@ -188,42 +223,6 @@ class TableLearner:
             probabilities = self._head.probabilities(logits)[:, 1]
             self.threshold = best_threshold(probabilities, self._labels[rows], metric, self._weights[rows])
         return self.quality(logits, rows, calibration=True)
-
-    def problem(self, rows: NDArray[np.intp]) -> AdditiveFit:
-        return AdditiveFit(self._design, rows, self._targets[rows], self._weights[rows], self._head)
-
-    def booster(self, rows: NDArray[np.intp], logits: FloatArray, depth: int) -> Booster:
-        """Trees for some rows, from the additive part's logits on."""
-        targets = self._targets[rows]
-
-        def residuals(logits: FloatArray) -> tuple[FloatArray, FloatArray]:
-            p = self._head.inverse_link(np, logits.T).T
-            return p - targets, p * (1 - p)
-
-        bins = np.ascontiguousarray(self._bins[:, rows])
-        settings = self.settings
-        return Booster(
-            self._cuts,
-            bins,
-            self._weights[rows],
-            residuals,
-            logits,
-            depth,
-            settings.learning_rate,
-            self.backend,
-        )
-
-    def after_trees(self, trees: Sequence[GrownTree], rows: NDArray[np.intp], logits: FloatArray) -> list[FloatArray]:
-        """Logits of some rows after one tree, two trees, and so on."""
-        bins = self._bins[:, rows]
-        found = []
-        for tree in trees:
-            logits = logits + tree.values[leaves(tree, self._cuts, bins)]
-            found.append(logits)
-        return found
-
-    def logits(self, theta: Theta, rows: NDArray[np.intp]) -> FloatArray:
-        return self._design.logits(theta, rows)
 
     def quality(self, logits: FloatArray, rows: NDArray[np.intp], *, calibration: bool = False) -> Quality:
         labels, weights = self._labels[rows], self._weights[rows]
@@ -247,10 +246,10 @@ class TableLearner:
         return limit is not None and self.seconds() > share * limit
 
     def report(self, phase: str, round: int, run: "_Fold", valid: Quality, improved: bool) -> RoundReport:
-        train = self.quality(run.logits, run.train)
+        train_accuracy, train_log_loss = run.reached()
         l2 = self.strength / float(self._weights.sum())
         n_leaves = sum(len(np.unique(tree.values, axis=0)) for tree in run.trees)
-        n_parameters = self._targets.shape[1] * (self.encoder.n_outputs + n_leaves - len(run.trees) + 1)
+        n_parameters = self._head.n_sets(self.n_classes) * (self.encoder.n_outputs + n_leaves - len(run.trees) + 1)
         return RoundReport(
             phase=phase,
             round=round,
@@ -258,9 +257,9 @@ class TableLearner:
             n_or_gates=0,
             n_parameters=n_parameters,
             l2=l2,
-            train_loss=train.log_loss + l2 / 2 * float((run.theta.weights**2).sum()),
-            train_log_loss=train.log_loss,
-            train_accuracy=train.accuracy,
+            train_loss=train_log_loss + l2 / 2 * float((run.theta.weights**2).sum()),
+            train_log_loss=train_log_loss,
+            train_accuracy=train_accuracy,
             valid=valid,
             n_iterations=0,
             converged=True,
@@ -271,29 +270,41 @@ class TableLearner:
 
 
 class _Fold:
-    """A model under way: the rows that train it, and those that choose."""
+    """A model under way: the run with this number of the learner's rows."""
 
     def __init__(
-        self,
-        learner: TableLearner,
-        train: NDArray[np.intp],
-        choosing: NDArray[np.intp],
-        should_stop: Callable[[], bool],
+        self, learner: TableLearner, number: int, should_stop: Callable[[], bool], *, chooses: bool = True
     ) -> None:
-        self._learner, self.train, self._choosing, self._should_stop = learner, train, choosing, should_stop
-        self._problem = learner.problem(train)
-        self._last = self.theta = self._problem.start()
+        self._learner, self._rows, self._number, self._should_stop = learner, learner.rows, number, should_stop
+        self._chooses = chooses
+        self._key: Key | None = None
+        self._totals = self._sum(TableRows.totals, number)
+        self._last = self.theta = start_of(*self._totals)
         self.trees: list[GrownTree] = []
+
+    @property
+    def logits(self) -> FloatArray:
+        """(n_train, n_sets) of the rows that train."""
+        return np.concatenate(self._rows.ask(TableRows.training_logits, self._number, self._key))
+
+    def reached(self) -> tuple[float, float]:
+        """Accuracy and log-loss of the rows that train."""
+        threshold = self._learner.threshold
+        ((right, lost),) = self._sum(TableRows.right_and_lost, self._number, self._key, threshold)
+        total = float(self._totals[1])
+        return float(right) / total, float(lost) / total
 
     def fit(self, strength: float) -> None:
         """The additive part with that penalty, from where the last one ended."""
-        self._last = self._problem.minimise(strength, self._last, should_stop=self._should_stop)
-        self.choosing_logits = self._learner.logits(self._last, self._choosing)
+        of_run = partial(self._sum, TableRows.loss_and_gradient, self._number)
+        self._last = minimise_additive(self._totals, of_run, strength, self._last, should_stop=self._should_stop)
+        if self._chooses:
+            self.choosing_logits = np.concatenate(self._rows.ask(TableRows.choosing_logits, self._number, self._last))
 
     def keep(self) -> None:
         """What was fitted last is the best so far."""
         self.theta = self._last
-        self.logits = self._learner.logits(self.theta, self.train)
+        self._rows.tell(TableRows.keep, self._number, self.theta)
 
     def boosted(self, depth: int) -> "_Fold":
         """The same after the additive part, to grow trees of that depth."""
@@ -303,20 +314,32 @@ class _Fold:
 
     def boost(self, depth: int) -> None:
         """Go over to trees."""
-        self.logits = self.logits.copy()
-        self.choosing_logits = self._learner.logits(self.theta, self._choosing)
-        self._booster = self._learner.booster(self.train, self.logits, depth)
+        learner, rows = self._learner, self._rows
+        key = self._key = (self._number, depth)
+        rows.tell(TableRows.boost, key)
+        self._booster = Booster(
+            learner.cuts,
+            partial(self._sum, TableRows.sums, key),
+            partial(self._sum, TableRows.leaf_sums, key),
+            lambda tree: rows.tell(TableRows.add, key, tree),
+            depth,
+            learner.settings.learning_rate,
+            learner.backend,
+        )
         self.trees = self._booster.trees
 
     def grow(self, n_trees: int) -> list[FloatArray]:
         """So many trees more, fewer where time is over; the logits of the rows that choose, after each."""
+        assert self._key is not None
+        first = len(self.trees)
         new = [self._booster.add_tree() for _ in range(n_trees) if not self._should_stop()]
-        self.logits = self._booster.logits
-        if not (len(self._choosing) and new):
+        if not (self._chooses and new):
             return []
-        curve = self._learner.after_trees(new, self._choosing, self.choosing_logits)
-        self.choosing_logits = curve[-1]
-        return curve
+        curves = self._rows.ask(TableRows.curve, self._key, first)
+        return [np.concatenate(logits) for logits in zip(*curves, strict=True)]
+
+    def _sum(self, function: Callable[..., Any], *args: Any) -> list[Any]:
+        return added(self._rows.ask(function, *args))
 
 
 class _Race:

@@ -53,8 +53,7 @@ def quality(
     of_class = matrix.sum(axis=0) + matrix.sum(axis=1)
     f1 = 2 * true_positive[of_class > 0] / of_class[of_class > 0]
     probabilities = HEADS[link].probabilities(logits)
-    p = probabilities[np.arange(len(labels)), labels]
-    log_loss = float(np.average(-np.log(np.maximum(p, _LEAST)), weights=weights))
+    log_loss = float(np.average(_losses(probabilities, labels), weights=weights))
     ece = calibration_error(probabilities, labels, weights) if calibration else None
     return Quality(float(true_positive.sum() / matrix.sum()), float(f1.mean()), log_loss, ece)
 
@@ -77,3 +76,23 @@ def calibration_error(
     counts = np.ones(len(labels)) if weights is None else np.asarray(weights, np.float64)
     bins = np.clip(np.ceil(said * N_BINS).astype(np.intp) - 1, 0, N_BINS - 1)
     return float(np.abs(np.bincount(bins, counts * (right - said), N_BINS)).sum() / counts.sum())
+
+
+def right_and_lost(
+    logits: FloatArray,
+    labels: NDArray[np.int64],
+    link: Link,
+    weights: NDArray[np.floating],
+    threshold: float = THRESHOLD,
+) -> FloatArray:
+    """(2,) what accuracy and log-loss are means of, as sums: the weights of examples predicted right, and the weighted
+    -log p(true class) of all."""
+    right = predicted_codes(logits, threshold) == labels
+    losses = _losses(HEADS[link].probabilities(logits), labels)
+    return np.array([weights[right].sum(), (losses * weights).sum()])
+
+
+def _losses(probabilities: FloatArray, labels: NDArray[np.int64]) -> FloatArray:
+    """(n_examples,) -log p(true class)."""
+    losses: FloatArray = -np.log(np.maximum(probabilities[np.arange(len(labels)), labels], _LEAST))
+    return losses

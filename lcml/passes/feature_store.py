@@ -4,14 +4,17 @@ Kept features grow with the circuits: after a round of splits only those that ar
 is `fixed16` a feature f in [0, 1] is kept as the 16-bit integer nearest to 65535 f, and computed with in float32.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lcml.arrays import even_cuts
+from lcml.arrays import FloatArray, even_cuts
 from lcml.backend import Array, Backend, FeaturePrecision, evaluation_precision
 from lcml.circuits.parts import GrownPart, Part
 from lcml.inputs.rows import Matrix
@@ -19,6 +22,7 @@ from lcml.passes.feature_map import FIXED16_SCALE, FeatureMap
 from lcml.passes.flows import check_probabilities
 
 _Out = TypeVar("_Out")
+_Sums: TypeAlias = "Callable[[Known, Chunk], tuple[Array, ...]]"
 _Which: TypeAlias = Sequence[int] | None
 
 _RUNS = 16
@@ -32,13 +36,20 @@ _BLOCK_ROWS = 2048
 
 
 class Chunk:
-    """Features of some examples, (n_rows, n_examples), as they are kept; do not change them.
+    """Features of some examples, (n_rows, n_examples), as they are kept, or computed once they are asked for; do not
+    change them.
 
     Products with them read block after block of rows, so that what is widened to floats stays in the cache.
     """
 
-    def __init__(self, rows: Array, backend: Backend, examples: Callable[[], Array], *, fixed: bool) -> None:
-        self._rows, self._backend, self._examples, self._fixed = rows, backend, examples, fixed
+    def __init__(
+        self, rows: Callable[[], Array], backend: Backend, examples: Callable[[], Array], *, fixed: bool
+    ) -> None:
+        self._of_rows, self._backend, self._examples, self._fixed = rows, backend, examples, fixed
+
+    @cached_property
+    def _rows(self) -> Array:
+        return self._of_rows()
 
     def examples(self) -> Array:
         """(n_examples, n_inputs) the encoded examples."""
@@ -48,7 +59,7 @@ class Chunk:
         """A copy with the examples numbered so within the chunk."""
         xp, numbers = self._backend.xp, self._backend.asarray(which)
         rows, examples = xp.take(self._rows, numbers, axis=1), self._examples
-        return Chunk(rows, self._backend, lambda: xp.take(examples(), numbers, axis=0), fixed=self._fixed)
+        return Chunk(lambda: rows, self._backend, lambda: xp.take(examples(), numbers, axis=0), fixed=self._fixed)
 
     def values(self) -> Array:
         """(n_rows, n_examples) the features as floats."""
@@ -77,10 +88,68 @@ class Chunk:
         return self._backend.widen(rows, 1 / FIXED16_SCALE) if self._fixed else rows
 
 
-class FeatureStore:
-    """Features of `parts` for encoded examples (n_examples, n_inputs), by chunks.
+@dataclass(frozen=True, eq=False)
+class Known:
+    """What is known of the examples of a chunk beside their features: the chunk's number, their class codes, and how
+    often each counts."""
 
-    row_of (n_features,): the row of a chunk that each feature has. budget: bytes that kept features may take (default:
+    number: int
+    labels: NDArray[np.int64]
+    counts: FloatArray
+
+
+class Features(ABC):
+    """Features of `parts`, chunk by chunk, wherever the chunks are.
+
+    row_of (n_features,): the row of a chunk that each feature has. Functions of chunks hold nothing but what can be
+    sent to where these are.
+    """
+
+    parts: tuple[Part, ...]
+    backend: Backend
+    n_examples: int
+    row_of: NDArray[np.int64]
+    dtype: np.dtype[Any]
+
+    @property
+    def n_features(self) -> int:
+        return sum(part.n_features for part in self.parts)
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of a chunk; those that `row_of` does not name hold numbers that mean nothing."""
+        return int(self.row_of.max(initial=-1)) + 1
+
+    @property
+    def n_chunks(self) -> int:
+        return -(-self.n_examples // self.backend.chunk_examples)
+
+    def share(self, chunks: Sequence[int], step: int = 1) -> float:
+        """The share of all examples that `chunks` hold; of one in `step` of theirs."""
+        size = self.backend.chunk_examples
+        return sum(-(-min(size, self.n_examples - chunk * size) // step) for chunk in chunks) / self.n_examples
+
+    @abstractmethod
+    def label(self, labels: NDArray[np.int64], counts: FloatArray) -> None:
+        """Say of which class every example is, and how often it counts."""
+
+    @abstractmethod
+    def map(self, function: Callable[[Known, Chunk], _Out], which: _Which = None) -> Iterator[_Out]:
+        """function(known, chunk) of all chunks in order, or of the chunks `which`; on the CPU several at a time."""
+
+    @abstractmethod
+    def sum(self, function: _Sums, which: _Which = None) -> list[Array]:
+        """The sum over chunks of the arrays that `function` returns, in float64."""
+
+    @abstractmethod
+    def grow(self, grown: Sequence[GrownPart]) -> None:
+        """Follow the parts through a round of splits."""
+
+
+class FeatureStore(Features):
+    """Features of `parts` for encoded examples (n_examples, n_inputs), in this process.
+
+    budget: bytes that kept features may take (default:
     the backend's); most_features: the most that the parts may grow to, None if unknown. Raises DataError where the
     examples are not in [0, 1] or of the wrong width.
     """
@@ -103,6 +172,7 @@ class FeatureStore:
         self.dtype = np.dtype(evaluation_precision(precision))
         self._budget = backend.memory_budget() if budget is None else budget
         self._most_features = most_features
+        self.label(np.broadcast_to(np.int64(0), self.n_examples), np.broadcast_to(1.0, self.n_examples))
         self._maps: list[FeatureMap] | None = None
         self._chunks: list[Array] | None = None
         for part in self._slices():
@@ -112,52 +182,27 @@ class FeatureStore:
             self._keep()
 
     @property
-    def n_features(self) -> int:
-        return sum(part.n_features for part in self.parts)
-
-    @property
     def is_in_memory(self) -> bool:
         """Whether the features are in memory, or else recomputed at every reading."""
         return self._chunks is not None
 
-    @property
-    def n_rows(self) -> int:
-        """Rows of a chunk; those that `row_of` does not name hold numbers that mean nothing."""
-        return int(self.row_of.max(initial=-1)) + 1
+    def label(self, labels: NDArray[np.int64], counts: FloatArray) -> None:
+        self._labels, self._counts = labels, counts
 
-    @property
-    def n_chunks(self) -> int:
-        return -(-self.n_examples // self.backend.chunk_examples)
-
-    def share(self, chunks: Sequence[int], step: int = 1) -> float:
-        """The share of all examples that `chunks` hold; of one in `step` of theirs."""
-        size = self.backend.chunk_examples
-        return sum(-(-min(size, self.n_examples - chunk * size) // step) for chunk in chunks) / self.n_examples
-
-    def map(self, function: Callable[[slice, Chunk], _Out], which: _Which = None) -> Iterator[_Out]:
-        """function(examples, chunk) of all chunks in order, or of the chunks `which`; on the CPU several at a time."""
+    def map(self, function: Callable[[Known, Chunk], _Out], which: _Which = None) -> Iterator[_Out]:
         read = self._reader()
         return self.backend.map(lambda index: function(*read(index)), range(self.n_chunks) if which is None else which)
 
-    def sum(self, function: Callable[[slice, Chunk], tuple[Array, ...]], which: _Which = None) -> list[Array]:
-        """The sum over chunks of the arrays that `function` returns, in float64.
-
-        Chunks are added up in a fixed number of runs, so that the result does not depend on the number of threads.
-        """
+    def sum(self, function: _Sums, which: _Which = None) -> list[Array]:
+        """As `Features.sum`; chunks are added up in a fixed number of runs, so that the result does not depend on the
+        number of threads."""
         read = self._reader()
-        return self._sum(lambda index: function(*read(index)), which)
-
-    def sum_examples(self, function: Callable[[int, Array], tuple[Array, ...]], which: _Which = None) -> list[Array]:
-        """As `sum`, of functions of a chunk's number and its encoded examples, without features."""
-        return self._sum(lambda index: function(index, self._encoded(index)), which)
-
-    def _sum(self, function: Callable[[int], tuple[Array, ...]], which: _Which) -> list[Array]:
         xp, chosen = self.backend.xp, range(self.n_chunks) if which is None else which
 
         def add_up(run: Sequence[int]) -> list[Array]:
             total: list[Array] = []
             for index in run:
-                arrays = function(index)
+                arrays = function(*read(index))
                 if total:
                     total = [a + b for a, b in zip(total, arrays, strict=True)]
                 else:
@@ -169,7 +214,6 @@ class FeatureStore:
         return [sum(arrays[1:], start=arrays[0]) for arrays in zip(*totals, strict=True)]
 
     def grow(self, grown: Sequence[GrownPart]) -> None:
-        """Follow the parts through a round of splits."""
         before, self.parts, self._maps = self.parts, tuple(part.part for part in grown), None
         if self._chunks is None:
             self.row_of = np.arange(self.n_features)
@@ -199,15 +243,15 @@ class FeatureStore:
     def _keep(self) -> None:
         self._chunks = list(self.backend.map(lambda index: self._fresh(index, fixed=self._fixed), range(self.n_chunks)))
 
-    def _reader(self) -> Callable[[int], tuple[slice, Chunk]]:
-        """The (examples, features) of a chunk by its number."""
+    def _reader(self) -> Callable[[int], tuple[Known, Chunk]]:
+        """What is known of a chunk, and its features, by its number."""
         slices, n_rows, chunks = list(self._slices()), self.n_rows, self._chunks
 
-        def read(index: int) -> tuple[slice, Chunk]:
-            if chunks is None:
-                return slices[index], Chunk(self._fresh(index), self.backend, lambda: self._encoded(index), fixed=False)
-            rows = chunks[index][:n_rows, :]
-            return slices[index], Chunk(rows, self.backend, lambda: self._encoded(index), fixed=self._fixed)
+        def read(index: int) -> tuple[Known, Chunk]:
+            known = Known(index, self._labels[slices[index]], self._counts[slices[index]])
+            fixed = chunks is not None and self._fixed
+            rows = (lambda: self._fresh(index)) if chunks is None else (lambda: chunks[index][:n_rows, :])
+            return known, Chunk(rows, self.backend, lambda: self._encoded(index), fixed=fixed)
 
         return read
 

@@ -25,6 +25,7 @@ PLACES = (
     "data_dir",
     "output",
     "checkpoint_dir",
+    "cluster",
     "export",
     "report",
     "no_tracking",
@@ -36,6 +37,12 @@ PLACES = (
 
 DATA, RESULTS, TRACKING = "Data", "Results", "Tracking"
 _PANELS = (DATA, STRUCTURE, LIMITS, SELECTION, WEIGHTS, COMPUTATION, RESULTS, TRACKING)
+
+NO_MINIBATCH = (
+    "the solver minibatch takes a step for every chunk of examples, which workers would all wait for; choose lbfgs: a "
+    "cluster has memory for more data"
+)
+"""Why that solver is refused on a cluster."""
 
 VtreeKind = Literal["auto", "grid", "balanced", "right-linear", "random", "mutual-information"]
 
@@ -121,6 +128,12 @@ class TrainConfig:
         (0, 0), "Rows and columns by which the grid is shifted.", STRUCTURE, least=0
     )
     backend: BackendName = setting("auto", "auto: cupy where a CUDA device answers.", COMPUTATION)
+    cluster: str | None = setting(
+        None,
+        "Train on the Dask workers of the scheduler tcp://HOST:PORT, or on local:N processes of this machine.",
+        DATA,
+        metavar="ADDRESS",
+    )
     output: str | None = setting(
         None, "The model; else NAME.lcml.", RESULTS, metavar="FILE", flags=("--output", "-o"), is_path=True
     )
@@ -171,6 +184,8 @@ class TrainConfig:
                 "and shift a window's vtree as in 'window=7,offset=1'"
             )
         named = [name for name in ("tracking_uri", "experiment", "run_name") if getattr(self, name) is not None]
+        if self.cluster is not None and self.learn.solver == "minibatch":
+            raise SettingsError(f"cluster: {NO_MINIBATCH}")
         if self.no_tracking and named:
             raise SettingsError(f"no_tracking and {named[0]} contradict each other; leave one out")
 

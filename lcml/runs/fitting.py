@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,8 @@ from lcml.data import Examples
 from lcml.data.stratify import set_aside
 from lcml.errors import SettingsError
 from lcml.inputs.columns import ColumnsEncoder
-from lcml.inputs.encoding import Encoder, encoded
+from lcml.inputs.encoding import CodedRows, Encoder, coded, encoded
+from lcml.inputs.rows import join
 from lcml.learning.folds import chosen_by_folds
 from lcml.learning.learner import Learner
 from lcml.learning.settings import LearnSettings
@@ -36,6 +37,7 @@ from lcml.runs.preparation import (
 )
 from lcml.runs.specs import parse_augment, parse_view
 from lcml.runs.weighting import class_weights, joined_weights, merged
+from lcml.spread import Engine
 
 Places = Sequence[tuple[View, Vtree]]
 
@@ -105,8 +107,15 @@ class Begun:
         return Warm(self.chosen, classes, names, self.encoder, self.places, self.learner.state)
 
 
-def begin(chosen: Parameters, given: Given, before: Warm | None, should_stop: Callable[[], bool]) -> Begun:
+def begin(
+    chosen: Parameters,
+    given: Given,
+    before: Warm | None,
+    should_stop: Callable[[], bool],
+    engine: Engine | None = None,
+) -> Begun:
     """Encode the data, set some aside, and make the learner, which goes on from the fit before where there is one.
+    engine: what holds the examples, where this process does not.
 
     Raises SettingsError and DataError for parameters that do not go together or with the data.
     """
@@ -152,7 +161,11 @@ def begin(chosen: Parameters, given: Given, before: Warm | None, should_stop: Ca
     if isinstance(encoder, ColumnsEncoder) and with_trees:
         check_policy(chosen.missing, encoder, ())
         sets = [raw] if aside is rest and given.choosing is None else [raw, choosing]
-        column_codes = np.concatenate([encoder.codes(part.features) for part in sets])
+        column_codes: FloatArray | CodedRows
+        if engine is None:
+            column_codes = np.concatenate([encoder.codes(part.features) for part in sets])
+        else:
+            column_codes = coded(encoder, reduce(join, [part.features for part in sets]))
         every = np.concatenate([part.labels for part in sets])
         of_table_learner = TableLearner(
             encoder,
@@ -163,6 +176,7 @@ def begin(chosen: Parameters, given: Given, before: Warm | None, should_stop: Ca
             backend,
             held_out=given.choosing is not None,
             should_stop=should_stop,
+            engine=engine,
         )
         return Begun(chosen, given, of_table_learner, settings, encoder, left_out, raw, (), None)
     train = training(rest)
@@ -181,6 +195,7 @@ def begin(chosen: Parameters, given: Given, before: Warm | None, should_stop: Ca
         backend,
         warm=None if before is None else before.state,
         should_stop=should_stop,
+        engine=engine,
     )
     everything = partial(training, np.arange(len(codes))) if settings.refit and len(rest) < len(codes) else None
     return Begun(chosen, given, learner, settings, encoder, left_out, raw, places, everything)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +27,7 @@ from lcml.inputs.augmentation import Augmentation, augmented
 from lcml.inputs.channels import ChannelEncoder
 from lcml.inputs.columns import ColumnsEncoder
 from lcml.inputs.encoders import EncoderKind, fit_encoder
-from lcml.inputs.encoding import EncodedRows, Encoder, encoded
+from lcml.inputs.encoding import EncodedRows, Encoder, coded, encoded
 from lcml.inputs.knots import fit_columns
 from lcml.inputs.rows import Matrix
 from lcml.inputs.table import Table
@@ -37,6 +38,7 @@ from lcml.model.missing import check_policy
 from lcml.runs.checkpoint import Checkpoint
 from lcml.runs.config import TrainConfig, VtreeKind
 from lcml.runs.specs import Shape, ViewSpec, full_shape
+from lcml.spread import Engine
 
 _MOST_FOR_INFORMATION = 512
 """Variables up to which a table's automatic vtree comes from mutual information: its cost grows with the square."""
@@ -55,7 +57,8 @@ computed whenever they are read."""
 @dataclass(frozen=True, eq=False)
 class Prepared:
     """What a training needs. image_shape: of the raw features; train, valid: raw for trees; checkpoint: where learning
-    goes on from, or its beginning; started: of the monotonic clock."""
+    goes on from, or its beginning; started: of the monotonic clock; engine: what holds the examples, where this process
+    does not."""
 
     config: TrainConfig
     splits: DataSplits
@@ -67,6 +70,7 @@ class Prepared:
     checkpoint: Checkpoint
     checkpoint_path: Path
     started: float
+    engine: Engine | None = None
 
     @property
     def with_trees(self) -> bool:
@@ -78,12 +82,19 @@ class Prepared:
         """Training and validation examples together, to learn from."""
         examples, by_class = self.splits.train.joined(self.splits.valid), _by_class(self.config, self.splits)
         if isinstance(self.encoder, ColumnsEncoder) and self.with_trees:
-            return EncodedSet(self.encoder.codes(examples.features), examples.labels, _weights(by_class, examples))
+            codes = coded(self.encoder, examples.features)
+            return EncodedSet(codes, examples.labels, _weights(by_class, examples))
         return _training_set(examples, self.config, self.encoder, self.image_shape, self.backend, by_class)
 
 
-def prepare(config: TrainConfig, resumed: Checkpoint | None = None, checkpoint_path: Path | None = None) -> Prepared:
+def prepare(
+    config: TrainConfig,
+    resumed: Checkpoint | None = None,
+    checkpoint_path: Path | None = None,
+    engine: Any = None,
+) -> Prepared:
     """Load and encode the data and choose the vtree; a checkpoint resumed (from `checkpoint_path`) brings its own.
+    engine: a `lcml.cluster.engine.ClusterEngine` that holds the examples, and reads Parquet parts.
 
     Raises OutputError where the model or the checkpoint could not be written, DataError for data that cannot be learned
     from or that are not those of the checkpoint, and SettingsError, FormatError, MissingDependencyError.
@@ -104,6 +115,7 @@ def prepare(config: TrainConfig, resumed: Checkpoint | None = None, checkpoint_p
         train_fraction=config.train_fraction,
         seed=config.learn.seed,
         memory_budget=None if config.learn.memory_budget is None else config.learn.memory_budget * 2**20,
+        read=None if engine is None else engine.read,
         numbers=config.encoder not in ("auto", "columns") or (config.encoder == "auto" and bool(config.channels)),
     )
     shape = check_shape(config.shape or splits.image_shape, len(splits.feature_names), splits.source)
@@ -140,7 +152,7 @@ def prepare(config: TrainConfig, resumed: Checkpoint | None = None, checkpoint_p
             f"{resumed.fingerprint[:12]}..., found {splits.fingerprint[:12]}...; restore the data or start a new run"
         )
     check_policy(config.missing, encoder, [view for view, _ in checkpoint.places])
-    return Prepared(config, splits, shape, encoder, train, valid, backend, checkpoint, checkpoint_path, started)
+    return Prepared(config, splits, shape, encoder, train, valid, backend, checkpoint, checkpoint_path, started, engine)
 
 
 def _by_class(config: TrainConfig, splits: DataSplits) -> FloatArray | None:

@@ -62,6 +62,7 @@ def make_learner(prepared: Prepared, should_stop: Callable[[], bool] = never) ->
             prepared.config.learn,
             prepared.backend,
             should_stop=should_stop,
+            engine=prepared.engine,
         )
     return Learner(
         prepared.checkpoint.places,
@@ -72,6 +73,7 @@ def make_learner(prepared: Prepared, should_stop: Callable[[], bool] = never) ->
         prepared.backend,
         state=prepared.checkpoint.state,
         should_stop=should_stop,
+        engine=prepared.engine,
     )
 
 

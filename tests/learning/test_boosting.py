@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from lcml.backend import get_backend
 from lcml.inputs.column import Column
-from lcml.learning.boosting import LEAST_BRANCH, PRIOR_ROWS, Booster, ColumnBins, cut_column, leaves
+from lcml.learning.boosting import LEAST_BRANCH, PRIOR_ROWS, BoostedRows, Booster, ColumnBins, cut_column, leaves
 
 N = 120
 
@@ -22,20 +22,23 @@ def bins() -> NDArray[np.uint8]:
     return np.stack([rng.integers(0, 5, N), rng.integers(0, 4, N)]).astype(np.uint8)
 
 
-def booster(backend: str, n_sets: int = 1, depth: int = 2) -> Booster:
+def booster(backend: str, n_sets: int = 1, depth: int = 2) -> tuple[BoostedRows, Booster]:
     rng = np.random.default_rng(1)
     residual, curvature = rng.normal(size=(N, n_sets)), rng.uniform(0.1, 0.3, (N, n_sets))
     weights = rng.integers(1, 3, N).astype(float)
-    return Booster(
+    rows = BoostedRows(
         columns(),
         bins(),
         weights,
         lambda logits: (residual, curvature),
         np.zeros((N, n_sets)),
-        depth,
-        0.1,
         get_backend(backend),  # type: ignore[arg-type]
     )
+    return rows, boosted(rows, depth)
+
+
+def boosted(rows: BoostedRows, depth: int) -> Booster:
+    return Booster(rows.columns, rows.sums, rows.leaf_sums, rows.add, depth, 0.1, rows.backend)
 
 
 def answers(column: int, question: tuple[int, bool]) -> NDArray[np.bool_]:
@@ -47,13 +50,13 @@ def answers(column: int, question: tuple[int, bool]) -> NDArray[np.bool_]:
     return np.asarray(np.where(of_column == 4, gap_above, of_column > cut))
 
 
-def leaf_l2(given: Booster) -> float:
+def leaf_l2(given: BoostedRows) -> float:
     """That of PRIOR_ROWS average examples."""
     _, curvature = given.residuals(given.logits)
     return PRIOR_ROWS * float((curvature * given.weights[:, None]).sum() / given.weights.sum() / curvature.shape[1])
 
 
-def best_gain(rows: NDArray[np.bool_], column: int, given: Booster) -> float:
+def best_gain(rows: NDArray[np.bool_], column: int, given: BoostedRows) -> float:
     """The most that any question gains in a context."""
     residual, curvature = given.residuals(given.logits)
     r, h = residual * given.weights[:, None], curvature * given.weights[:, None]
@@ -75,8 +78,8 @@ def best_gain(rows: NDArray[np.bool_], column: int, given: Booster) -> float:
 @pytest.mark.parametrize("n_sets", [1, 3])
 @pytest.mark.parametrize("backend", ["numpy", "numba"])
 def test_every_level_asks_what_gains_most(backend: str, n_sets: int) -> None:
-    given = booster(backend, n_sets)
-    tree = given.add_tree()
+    given, trees = booster(backend, n_sets)
+    tree = trees.add_tree()
     contexts = [np.ones(N, bool)]
     for level in tree.levels:
         gains = [sum(best_gain(rows, column, given) for rows in contexts) for column in range(2)]
@@ -130,7 +133,7 @@ def test_trees_of_a_wide_table_look_at_the_columns_that_gain_most_alone(monkeypa
     def made(bins: NDArray[np.uint8]) -> Booster:
         residuals = lambda logits: (residual, np.full((N, 1), 0.25))  # noqa: E731
         zeros, backend = np.zeros((N, 1)), get_backend("numpy")
-        return Booster([two] * len(bins), bins, np.ones(N), residuals, zeros, 1, 0.1, backend)
+        return boosted(BoostedRows([two] * len(bins), bins, np.ones(N), residuals, zeros, backend), 1)
 
     expected: list[int] = []
     left = list(range(30))

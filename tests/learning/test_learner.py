@@ -198,7 +198,8 @@ def test_both_sets_share_one_budget(missing: int, monkeypatch: pytest.MonkeyPatc
     n_bytes = 2 * n_features * (len(TRAIN.labels) + len(VALID.labels))  # fixed16
     monkeypatch.setattr(NumpyBackend, "memory_budget", lambda self: n_bytes - missing)
     fresh = learner(dataclasses.replace(SETTINGS, precision="fixed16"))
-    assert [o.features.is_in_memory for o in (fresh._train, fresh._valid)] == [not missing, not missing]
+    stores = [o.features for o in (fresh._train, fresh._valid)]
+    assert [isinstance(store, FeatureStore) and store.is_in_memory for store in stores] == [not missing, not missing]
 
 
 def test_validation_that_stops_improving_ends_growth() -> None:

@@ -106,7 +106,7 @@ def test_no_direction_follows_a_single_example() -> None:
     objective = problem(30, 0.01)
     at = somewhere(objective)
     assert np.any(Preconditioner.at(objective, at).stretch != 0)
-    objective.example_weights = np.where(np.arange(30) == 4, 1.0, 1e-9)
+    objective.features.label(objective.labels, objective.terms.total * np.where(np.arange(30) == 4, 1.0, 1e-9))
     assert np.all(Preconditioner.at(objective, at).stretch == 0)
 
 

@@ -11,10 +11,12 @@ from scipy.optimize import minimize
 from lcml.backend import get_backend
 from lcml.inputs.knots import WIDE, fit_columns
 from lcml.inputs.table import RawColumn, Table
+from lcml.learning.additive import AdditiveDesign, AdditiveFit
 from lcml.learning.folds import chosen_by_folds
 from lcml.learning.settings import LearnSettings
 from lcml.learning.state import EncodedSet
 from lcml.learning.table_learner import TableLearner
+from lcml.model.head import HEADS
 from lcml.model.model import LogisticCircuit
 
 N = 600
@@ -126,7 +128,9 @@ def test_what_is_held_out_chooses_and_never_trains() -> None:
         learned(settings, examples=EncodedSet(codes_of(examples), codes), held_out=True)[0]
         for examples, codes in ((every, same), (changed, shuffled))
     ]
-    problem = models[0].problem(np.arange(N))
+    encoder, ones = models[0].encoder, np.ones(N)
+    design = AdditiveDesign(encoder.columns, encoder.codes(rows), ones)
+    problem = AdditiveFit(design, np.arange(N), labels(rows)[:, None].astype(float), ones, HEADS["sigmoid"])
     for learner in models:
         theta = problem.minimise(learner.strength, problem.start())
         np.testing.assert_allclose(learner.final.theta.weights, theta.weights, atol=1e-6)

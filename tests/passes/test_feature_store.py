@@ -214,10 +214,9 @@ def test_some_chunks_and_their_share() -> None:
     size = NUMPY.chunk_examples
     store = FeatureStore([whole(initial_circuit(vtrees.balanced(2)))], examples(2, 2 * size + 10, seed=0), NUMPY)
     assert store.n_chunks == 3
-    assert list(store.map(lambda part, _: (part.start, part.stop), [2, 0])) == [
-        (2 * size, 2 * size + 10),
-        (0, size),
-    ]
+    store.label(np.arange(2 * size + 10), np.ones(2 * size + 10))
+    of_chunks = store.map(lambda known, _: (known.number, known.labels[0], known.labels[-1]), [2, 0])
+    assert list(of_chunks) == [(2, 2 * size, 2 * size + 9), (0, 0, size - 1)]
     assert store.share([2]) == 10 / (2 * size + 10)
 
 
