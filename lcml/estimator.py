@@ -281,7 +281,7 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         assert learner.state is not None
         self.best_round_ = learner.state.best.round
         self._warm = begun.warm() if chosen.warm_start else None
-        raw = begun.training.features
+        raw = examples.features  # every row as often as it was given
         sample = np.random.default_rng(begun.settings.seed).permutation(len(raw))[:_IMPORTANCE_EXAMPLES]
         self._sample = raw[sample]
         parts, fitted = learner.best()

@@ -24,6 +24,7 @@ from lcml.backend.machine import cores
 from lcml.backend.threads import _Shared
 from lcml.circuits.views import IdentityView, WindowView
 from lcml.circuits.vtree import balanced
+from lcml.data import Examples
 from lcml.data.labels import code_labels
 from lcml.errors import DataError, SettingsError
 from lcml.learning.learner import Learner
@@ -31,6 +32,7 @@ from lcml.learning.settings import LearnSettings
 from lcml.runs.config import TrainConfig
 from lcml.runs.parameters import Parameters
 from lcml.runs.records import RoundRecord
+from lcml.runs.weighting import divided, merged
 
 FAST: dict[str, Any] = {"rounds": 2, "l2_path": (1e-3,), "backend": "numpy"}
 
@@ -181,6 +183,28 @@ def test_weights_count() -> None:
     classifier = LogisticCircuitClassifier(valid_fraction=0, rounds=0, l2=0, l2_path=(0.0,), backend="numpy")
     classifier.fit(x, y, sample_weight=np.where(y == 1, 3.0, 1.0))
     np.testing.assert_allclose(classifier.predict_proba(x)[:, 1], 0.75, atol=1e-3)
+
+
+@pytest.mark.parametrize("n", [40, 200])
+def test_examples_that_repeat_fit_and_choose(n: int) -> None:
+    """All four worlds of an exclusive or are learned, though there is nothing else to choose by."""
+    x = np.tile([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]], (n // 4, 1))
+    y = x[:, 0] != x[:, 1]
+    assert LogisticCircuitClassifier(rounds=3, minimum_support=1.0).fit(x, y).score(x, y) == 1
+
+
+def test_what_repeats_often_is_divided_by_its_share() -> None:
+    """At a fraction of 1/10 ten equal examples give nine to fit by and one to choose by, twenty others two."""
+    features = np.repeat(np.arange(21.0), [10, *[1] * 20])[:, None]
+    repeated = Examples(features, np.repeat([0, 1], [10, 20]))
+    examples, weights, rest, aside = divided(*merged(repeated, None), fraction=0.1, seed=0)
+    assert weights is not None
+    often = np.flatnonzero(examples.features[:, 0] == 0)
+    np.testing.assert_allclose(sorted(weights[often]), [1, 9])
+    assert weights[np.intersect1d(often, rest)].tolist() == [9]
+    assert weights[np.intersect1d(often, aside)].tolist() == [1]
+    assert (weights[rest].sum(), weights[aside].sum()) == (9 + 18, 1 + 2)
+    assert sorted([*rest.tolist(), *aside.tolist()]) == list(range(22))
 
 
 def test_a_refit_uses_what_was_set_aside() -> None:

@@ -88,7 +88,11 @@ def connected(address: str) -> Iterator[ClusterEngine]:
     with ExitStack() as stack:
         if kind == "local" and rest.isdecimal() and 0 < int(rest) <= MOST_LOCAL:
             local = LocalCluster(
-                int(rest), threads_per_worker=1, dashboard_address=None, host="127.0.0.1", silence_logs=logging.ERROR
+                int(rest),
+                threads_per_worker=1,
+                dashboard_address="127.0.0.1:0",
+                host="127.0.0.1",
+                silence_logs=logging.ERROR,
             )
             client = stack.enter_context(Client(stack.enter_context(local)))
         elif "://" in address:

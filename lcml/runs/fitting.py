@@ -13,7 +13,6 @@ from lcml.backend import get_backend
 from lcml.circuits.views import View
 from lcml.circuits.vtree import Vtree
 from lcml.data import Examples
-from lcml.data.stratify import set_aside
 from lcml.errors import SettingsError
 from lcml.inputs.columns import ColumnsEncoder
 from lcml.inputs.encoding import CodedRows, Encoder, coded, encoded
@@ -36,7 +35,7 @@ from lcml.runs.preparation import (
     to_learn_from,
 )
 from lcml.runs.specs import parse_augment, parse_view
-from lcml.runs.weighting import class_weights, joined_weights, merged
+from lcml.runs.weighting import class_weights, divided, joined_weights, merged
 from lcml.spread import Engine
 
 Places = Sequence[tuple[View, Vtree]]
@@ -81,8 +80,8 @@ class Warm:
 
 @dataclass(frozen=True, eq=False)
 class Begun:
-    """A learner, and what it was made of. left_out: what should be said of columns; training: the raw examples;
-    everything: makes those of a refit."""
+    """A learner, and what it was made of. left_out: what should be said of columns; everything: makes the examples of a
+    refit."""
 
     chosen: Parameters
     given: Given
@@ -90,7 +89,6 @@ class Begun:
     settings: LearnSettings
     encoder: Encoder
     left_out: Sequence[str]
-    training: Examples
     places: Places
     everything: Callable[[], EncodedSet] | None
 
@@ -131,11 +129,13 @@ def begin(
             "warm_start: trees are chosen all together, by examples that trained none of them: there is nothing to "
             "go on from; leave it out, or choose structure='splits'"
         )
+    repeats = None
     if chosen.augment is None and (valid_fraction == 0 or not with_trees):  # weights are repeated examples
-        examples, weights = merged(examples, weights)
+        examples, weights, repeats = merged(examples, weights)
+    in_folds = with_trees and chosen_by_folds(len(examples), len(classes)) and given.choosing is None
+    fraction = 0 if in_folds else valid_fraction
+    examples, weights, rest, aside = divided(examples, weights, repeats, fraction, settings.seed)
     codes = examples.labels
-    in_folds = with_trees and chosen_by_folds(len(codes), len(classes)) and given.choosing is None
-    rest, aside = set_aside(codes, 0 if in_folds else valid_fraction, settings.seed)
     raw = examples.select(rest)
     of_rest = None if weights is None else weights[rest]
     if before is None:
@@ -178,7 +178,7 @@ def begin(
             should_stop=should_stop,
             engine=engine,
         )
-        return Begun(chosen, given, of_table_learner, settings, encoder, left_out, raw, (), None)
+        return Begun(chosen, given, of_table_learner, settings, encoder, left_out, (), None)
     train = training(rest)
     valid = EncodedSet(encoded(encoder, choosing.features), choosing.labels, choosing_weights)
     seen = encoded_shape(encoder, shape)
@@ -198,4 +198,4 @@ def begin(
         engine=engine,
     )
     everything = partial(training, np.arange(len(codes))) if settings.refit and len(rest) < len(codes) else None
-    return Begun(chosen, given, learner, settings, encoder, left_out, raw, places, everything)
+    return Begun(chosen, given, learner, settings, encoder, left_out, places, everything)

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lcml.arrays import FloatArray
 from lcml.data import Examples
-from lcml.data.stratify import balanced_weights
+from lcml.data.stratify import balanced_weights, set_aside
 from lcml.errors import DataError, SettingsError
 from lcml.inputs.rows import chunks
 from lcml.inputs.table import Table
@@ -52,8 +52,10 @@ def class_weights(
     return by_class
 
 
-def merged(examples: Examples, weights: FloatArray | None) -> tuple[Examples, FloatArray | None]:
-    """Equal examples of one class as a single one of the sum of their weights.
+def merged(
+    examples: Examples, weights: FloatArray | None
+) -> tuple[Examples, FloatArray | None, NDArray[np.int64] | None]:
+    """Equal examples of one class as a single one of the sum of their weights, and how many each stands for.
 
     Where some are equal, or weights differ from 1, they stand in an order that follows from their content alone: then
     weights and repeated examples, in whatever order, are the same.
@@ -64,10 +66,35 @@ def merged(examples: Examples, weights: FloatArray | None) -> tuple[Examples, Fl
     digests = (blake2b(row.tobytes(), digest_size=_DIGEST_BYTES).digest() for row in rows)
     which = [place.setdefault(key, len(place)) for key in zip(digests, examples.labels.tolist(), strict=True)]
     if len(place) == len(which) and (weights is None or np.all(weights == 1)):
-        return examples, weights
+        return examples, weights, None
     order = np.array([place[key] for key in sorted(place)])
     first = np.unique(which, return_index=True)[1]
-    return examples.select(first[order]), np.bincount(which, weights).astype(np.float64)[order]
+    return (
+        examples.select(first[order]),
+        np.bincount(which, weights).astype(np.float64)[order],
+        np.bincount(which)[order],
+    )
+
+
+def divided(
+    examples: Examples, weights: FloatArray | None, repeats: NDArray[np.int64] | None, fraction: float, seed: int
+) -> tuple[Examples, FloatArray | None, NDArray[np.intp], NDArray[np.intp]]:
+    """The examples and their weights, and the rows to fit by and to choose by, as `set_aside` draws them.
+
+    An example that stands for `1 / fraction` equal ones or more is twice among what is returned, once to fit and once
+    to choose by, each with its share of the weight: as about as many of them would have been drawn.
+    """
+    is_often = None if repeats is None else repeats * fraction >= 1
+    if weights is None or is_often is None or not is_often.any():
+        return examples, weights, *set_aside(examples.labels, fraction, seed)
+    seldom, often, n = np.flatnonzero(~is_often), np.flatnonzero(is_often), len(weights)
+    rest, aside = set_aside(examples.labels[seldom], fraction, seed)
+    if aside is rest:  # none can be spared, and others are there to choose by
+        aside = rest[:0]
+    every = np.concatenate([np.arange(n), often])
+    shares = np.concatenate([np.where(is_often, 1 - fraction, 1.0), np.full(len(often), fraction)])
+    rest, aside = np.concatenate([seldom[rest], often]), np.concatenate([seldom[aside], np.arange(n, len(every))])
+    return examples.select(every), weights[every] * shares, rest, aside
 
 
 def joined_weights(first: FloatArray | None, second: FloatArray | None, n_examples: int) -> FloatArray | None:

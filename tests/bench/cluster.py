@@ -62,7 +62,7 @@ def main() -> None:
         for n_workers in (1, 2):
             with (
                 LocalCluster(
-                    n_workers, threads_per_worker=1, dashboard_address=None, silence_logs=logging.ERROR
+                    n_workers, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=logging.ERROR
                 ) as cluster,
                 Client(cluster) as client,
             ):

@@ -340,7 +340,7 @@ def test_what_the_encoder_does_not_take_is_told_before_training(
     lines = [f"{i},{'1e400' if i == 7 else i % 5},{i % 2}\n" for i in range(20)]
     (tmp_path / "odd.csv").write_text("a,b,label\n" + "".join(lines))
     message = refused("train", "odd.csv", "--encoder", "scale", "--no-tracking", "--seed", seed)
-    assert message.startswith("Error: odd.csv: row 7, column 1 ('b') is inf; features must be finite")
+    assert message.startswith("Error: odd.csv, examples: row 7, column 1 ('b') is inf; features must be finite")
     assert [path.name for path in tmp_path.iterdir()] == ["odd.csv"]
 
 

@@ -56,7 +56,7 @@ def table() -> tuple[pd.DataFrame, NDArray[np.str_]]:
 def client() -> Iterator[Client]:
     with (
         LocalCluster(
-            2, threads_per_worker=1, dashboard_address=None, host="127.0.0.1", silence_logs=logging.CRITICAL
+            2, threads_per_worker=1, dashboard_address="127.0.0.1:0", host="127.0.0.1", silence_logs=logging.CRITICAL
         ) as cluster,
         Client(cluster) as client,
     ):

@@ -122,7 +122,7 @@ def test_refuses_policies_that_are_not_defined() -> None:
 
 
 def test_the_classifier_takes_gaps_by_its_policy() -> None:
-    """XOR of two inputs: the third one may be missing, and without both the classes are about as likely."""
+    """XOR of two inputs: the third one may be missing; without both the logit is its mean over the four worlds."""
     generator = np.random.default_rng(0)
     x = generator.integers(0, 2, (200, 3)).astype(float)
     y = (x[:, 0] != x[:, 1]).astype(int)
@@ -130,8 +130,12 @@ def test_the_classifier_takes_gaps_by_its_policy() -> None:
     model = LogisticCircuitClassifier(missing="expected", **options).fit(x, y)
     assert model.score(x, y) == 1
     assert model.score(np.where([False, False, True], np.nan, x), y) == 1
-    unknown = model.predict_proba([[np.nan, np.nan, 1.0]])[0, 1]
-    assert unknown == pytest.approx(0.5, abs=0.2)
+    worlds = np.array([[0, 0, 1], [0, 1, 1], [1, 0, 1], [1, 1, 1]], float)
+    assert model.model_.missing is not None
+    assert model.model_.missing.distribution is not None
+    likely = np.exp(model.model_.missing.distribution.log_likelihood(worlds))
+    expected = np.average(model.decision_function(worlds), weights=likely)
+    assert model.decision_function([[np.nan, np.nan, 1.0]])[0] == pytest.approx(expected, abs=1e-5)
     with pytest.raises(ValueError, match="NaN"):
         LogisticCircuitClassifier(**options).fit(x, y).predict([[np.nan, 0, 0]])
     with pytest.raises(SettingsError, match="expected is for one circuit"):

@@ -62,7 +62,7 @@ def test_two_runs_are_compared_in_the_pages(
     sections += ["time", "train", "valid"]
     assert [line for line in charts if line in sections] == sections
     titles = [line for line in charts if line.startswith("final/")]
-    assert titles[:3] == ["final/test_accuracy", "final/test_f1_macro", "final/test_loss"]
+    assert titles[:4] == [f"final/test_{name}" for name in ("accuracy", "ece", "f1_macro", "loss")]
 
     # The page of a run says what its model is called.
     page = shown(browser, f"{server.uri}/#/experiments/2/runs/{last.run_id}", lambda lines: "flowers" in lines)
