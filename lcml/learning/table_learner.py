@@ -8,12 +8,9 @@ with what was chosen. The result is a logistic circuit: its first part the liter
 second the trees (`lcml.circuits.trees`).
 """
 
-import copy
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from time import monotonic
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,19 +20,20 @@ from lcml.backend import Backend
 from lcml.circuits.parts import Part
 from lcml.errors import SettingsError
 from lcml.inputs.columns import ColumnsEncoder
-from lcml.learning.additive import AdditiveDesign, is_in_span, minimise_additive, start_of
+from lcml.learning.additive import AdditiveDesign, is_in_span
 from lcml.learning.assembly import assembled
-from lcml.learning.boosting import Booster, ColumnBins, GrownTree, cut_column
+from lcml.learning.boosting import ColumnBins, cut_column
 from lcml.learning.folds import chosen_by_folds, divided
 from lcml.learning.parameters import Parameters
 from lcml.learning.settings import LearnSettings
 from lcml.learning.solver import never
 from lcml.learning.state import Best, EncodedSet, FitState, RoundReport
-from lcml.learning.table_rows import Key, TableRows
+from lcml.learning.table_rows import TableRows
+from lcml.learning.table_run import Run
 from lcml.model.head import HEADS, Link
 from lcml.model.metrics import Quality, quality
 from lcml.model.threshold import best_threshold
-from lcml.spread import HERE, Engine, Spread, added
+from lcml.spread import HERE, Engine, Spread
 
 STRENGTHS = (100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1)
 """Penalties tried for the additive part, see `lcml.learning.additive`."""
@@ -141,7 +139,7 @@ class TableLearner:
 
     def grow(self) -> Iterator[RoundReport]:
         """Choose the penalty of the additive part and then, a block of trees after another, their number."""
-        runs = [_Fold(self, number, self.stopping) for number in range(len(self.folds))]
+        runs = [self._run(number, self.stopping) for number in range(len(self.folds))]
         best: Quality | None = None
         for step, strength in enumerate(STRENGTHS):
             list(self.backend.map(lambda run: run.fit(strength), runs))  # noqa: B023  # all are done with it here
@@ -179,7 +177,7 @@ class TableLearner:
         if self._best_quality is None:
             return
         self._best_quality = self._decided()
-        run = _Fold(self, self._final_run, self.is_late, chooses=False)
+        run = self._run(self._final_run, self.is_late, chooses=False)
         run.fit(self.strength)
         run.keep()
         run.boost(self._depth)
@@ -205,6 +203,10 @@ class TableLearner:
     def refit(self, examples: EncodedSet) -> Iterator[RoundReport]:
         """Nothing: `refine` has trained all examples."""
         yield from ()
+
+    def _run(self, number: int, should_stop: Callable[[], bool], *, chooses: bool = True) -> Run:
+        rate = self.settings.learning_rate
+        return Run(self.rows, number, self.cuts, rate, self.backend, should_stop, chooses=chooses)
 
     def _cut(self, j: int) -> ColumnBins:
         """Where trees may cut a column: by the rows that train at the end, a sample of very many."""
@@ -245,8 +247,8 @@ class TableLearner:
         limit = self.settings.time_limit
         return limit is not None and self.seconds() > share * limit
 
-    def report(self, phase: str, round: int, run: "_Fold", valid: Quality, improved: bool) -> RoundReport:
-        train_accuracy, train_log_loss = run.reached()
+    def report(self, phase: str, round: int, run: Run, valid: Quality, improved: bool) -> RoundReport:
+        train_accuracy, train_log_loss = run.reached(self.threshold)
         l2 = self.strength / float(self._weights.sum())
         n_leaves = sum(len(np.unique(tree.values, axis=0)) for tree in run.trees)
         n_parameters = self._head.n_sets(self.n_classes) * (self.encoder.n_outputs + n_leaves - len(run.trees) + 1)
@@ -269,83 +271,10 @@ class TableLearner:
         )
 
 
-class _Fold:
-    """A model under way: the run with this number of the learner's rows."""
-
-    def __init__(
-        self, learner: TableLearner, number: int, should_stop: Callable[[], bool], *, chooses: bool = True
-    ) -> None:
-        self._learner, self._rows, self._number, self._should_stop = learner, learner.rows, number, should_stop
-        self._chooses = chooses
-        self._key: Key | None = None
-        self._totals = self._sum(TableRows.totals, number)
-        self._last = self.theta = start_of(*self._totals)
-        self.trees: list[GrownTree] = []
-
-    @property
-    def logits(self) -> FloatArray:
-        """(n_train, n_sets) of the rows that train."""
-        return np.concatenate(self._rows.ask(TableRows.training_logits, self._number, self._key))
-
-    def reached(self) -> tuple[float, float]:
-        """Accuracy and log-loss of the rows that train."""
-        threshold = self._learner.threshold
-        ((right, lost),) = self._sum(TableRows.right_and_lost, self._number, self._key, threshold)
-        total = float(self._totals[1])
-        return float(right) / total, float(lost) / total
-
-    def fit(self, strength: float) -> None:
-        """The additive part with that penalty, from where the last one ended."""
-        of_run = partial(self._sum, TableRows.loss_and_gradient, self._number)
-        self._last = minimise_additive(self._totals, of_run, strength, self._last, should_stop=self._should_stop)
-        if self._chooses:
-            self.choosing_logits = np.concatenate(self._rows.ask(TableRows.choosing_logits, self._number, self._last))
-
-    def keep(self) -> None:
-        """What was fitted last is the best so far."""
-        self.theta = self._last
-        self._rows.tell(TableRows.keep, self._number, self.theta)
-
-    def boosted(self, depth: int) -> "_Fold":
-        """The same after the additive part, to grow trees of that depth."""
-        other = copy.copy(self)
-        other.boost(depth)
-        return other
-
-    def boost(self, depth: int) -> None:
-        """Go over to trees."""
-        learner, rows = self._learner, self._rows
-        key = self._key = (self._number, depth)
-        rows.tell(TableRows.boost, key)
-        self._booster = Booster(
-            learner.cuts,
-            partial(self._sum, TableRows.sums, key),
-            partial(self._sum, TableRows.leaf_sums, key),
-            lambda tree: rows.tell(TableRows.add, key, tree),
-            depth,
-            learner.settings.learning_rate,
-            learner.backend,
-        )
-        self.trees = self._booster.trees
-
-    def grow(self, n_trees: int) -> list[FloatArray]:
-        """So many trees more, fewer where time is over; the logits of the rows that choose, after each."""
-        assert self._key is not None
-        first = len(self.trees)
-        new = [self._booster.add_tree() for _ in range(n_trees) if not self._should_stop()]
-        if not (self._chooses and new):
-            return []
-        curves = self._rows.ask(TableRows.curve, self._key, first)
-        return [np.concatenate(logits) for logits in zip(*curves, strict=True)]
-
-    def _sum(self, function: Callable[..., Any], *args: Any) -> list[Any]:
-        return added(self._rows.ask(function, *args))
-
-
 class _Race:
     """Trees of one depth in all folds, in step; best: the quality reached after n_best of them."""
 
-    def __init__(self, learner: TableLearner, runs: Sequence[_Fold], depth: int, additive: Quality) -> None:
+    def __init__(self, learner: TableLearner, runs: Sequence[Run], depth: int, additive: Quality) -> None:
         self._learner, self.depth, self.best = learner, depth, additive
         self._runs = [run.boosted(depth) for run in runs]
         self.best_logits: Sequence[FloatArray] = ()

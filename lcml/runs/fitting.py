@@ -24,11 +24,9 @@ from lcml.learning.state import EncodedSet, FitState, RoundReport
 from lcml.learning.table_learner import TableLearner
 from lcml.model.missing import check_policy
 from lcml.runs.parameters import Parameters
+from lcml.runs.places import choose_places, choose_vtree, encoded_shape
 from lcml.runs.preparation import (
     check_shape,
-    choose_places,
-    choose_vtree,
-    encoded_shape,
     grows_trees,
     make_encoder,
     takes_columns,

@@ -20,7 +20,7 @@ from lcml.inputs.columns import ColumnsEncoder
 from lcml.inputs.knots import WIDE, fit_columns
 from lcml.inputs.table import RawColumn, Table, from_frame
 from lcml.learning.state import EncodedSet
-from lcml.runs.preparation import choose_vtree
+from lcml.runs.places import choose_vtree
 from lcml.runs.pyfunc import _load_pyfunc
 from tests.cli.commands import output, refused, run
 

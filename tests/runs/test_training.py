@@ -16,7 +16,8 @@ from lcml.learning.state import EncodedSet
 from lcml.model.model import LogisticCircuit
 from lcml.runs.checkpoint import load_checkpoint
 from lcml.runs.config import TrainConfig
-from lcml.runs.preparation import check_writable, choose_vtree, prepare
+from lcml.runs.places import choose_vtree
+from lcml.runs.preparation import check_writable, prepare
 from lcml.runs.records import RoundRecord
 from lcml.runs.training import Outcome, make_learner, train
 from lcml.tracking import DatasetRecord, NullTracker, Status, Tracker
