@@ -149,7 +149,7 @@ class AdditiveFit:
 
     @cached_property
     def _transposed(self) -> tuple[Any, Any]:
-        return self.design.basis.T.tocsr(), self._hats.T
+        return self.design.basis.T.tocsr(), self._hats.T.tocsr()  # by rows: a product then writes in order
 
     def start(self) -> Theta:
         return start_of(*self.totals())

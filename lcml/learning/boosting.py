@@ -120,13 +120,13 @@ class BoostedRows:
         self.logits, self.backend = logits, backend
         self._n_bins = np.array([column.n_bins for column in columns])
         self._statistics: FloatArray | None = None
+        self._of_all: tuple[float, float] = 0.0, 0.0
         self._nodes: list[NDArray[np.int32]] = []
 
-    def sums(self, levels: Sequence[Level], columns: NDArray[np.intp]) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def sums(self, levels: Sequence[Level], columns: NDArray[np.intp]) -> tuple[float, float, FloatArray]:
         """Under the levels of a tree so far: the sums of the curvatures, averaged over the sets, and of the weights of
         all rows, and the `bin_sums` of some columns, ascending."""
         statistics, node = self._under(levels)
-        n_sets, of_all = (statistics.shape[1] - 1) // 2, statistics.sum(axis=0)
         n_columns, n_nodes = len(columns), 1 << len(levels)
         found = np.zeros((n_columns, n_nodes, int(self._n_bins[columns].max()), statistics.shape[1]))
         kernel = self.backend.bin_sums or bin_sums
@@ -137,7 +137,7 @@ class BoostedRows:
         size = n_columns * len(node)
         step = -(-n_columns // _SLICES) if size > _MANY else n_columns
         list(self.backend.map(add_up, [slice(first, first + step) for first in range(0, n_columns, step)]))
-        return of_all[n_sets : 2 * n_sets].mean(), of_all[-1], found
+        return (*self._of_all, found)
 
     def leaf_sums(self, levels: Sequence[Level]) -> tuple[FloatArray]:
         """(n_leaves, 2 n_sets) sums of residuals and curvatures."""
@@ -156,6 +156,7 @@ class BoostedRows:
             weights = self.weights[:, None]
             self._statistics = np.concatenate([residual * weights, curvature * weights, weights], axis=1)
             self._nodes = [np.zeros(len(residual), np.int32)]
+            self._of_all = float(self.weights @ curvature.mean(axis=1)), float(self.weights.sum())
         for level in levels[len(self._nodes) - 1 :]:
             column = level.column
             self._nodes.append(descend(level, self.columns[column], self.bins[column], self._nodes[-1]))

@@ -107,7 +107,7 @@ class TableRows:
         rows = BoostedRows(self._cuts, bins, weights, residuals, run.logits.copy(), self._backend)
         self._boosted[key] = _Boosted(rows)
 
-    def sums(self, key: Key, levels: Sequence[Level], columns: NDArray[np.intp]) -> tuple[FloatArray, ...]:
+    def sums(self, key: Key, levels: Sequence[Level], columns: NDArray[np.intp]) -> tuple[float, float, FloatArray]:
         return self._boosted[key].rows.sums(levels, columns)
 
     def leaf_sums(self, key: Key, levels: Sequence[Level]) -> tuple[FloatArray]:
