@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 from lcml import __version__
 from lcml.arrays import FloatArray
 from lcml.backend import get_backend
+from lcml.backend.spread import Engine
 from lcml.backend.threads import at_most
 from lcml.data import Examples
 from lcml.data.labels import spelled
@@ -36,7 +37,6 @@ from lcml.runs.plain import plain, rebuilt
 from lcml.runs.records import RoundRecord
 from lcml.runs.reference import with_reference
 from lcml.runs.weighting import example_weights
-from lcml.spread import Engine
 from lcml.tracking.autologging import follow
 
 Callback: TypeAlias = Callable[[RoundRecord], object]

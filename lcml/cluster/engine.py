@@ -14,6 +14,7 @@ from distributed import Client, LocalCluster
 from numpy.typing import NDArray
 
 from lcml.arrays import even_cuts
+from lcml.backend.spread import Holder, Spread
 from lcml.cluster.pieces import Pieces, parquet_parts
 from lcml.cluster.shards import Recipe, Shards, working
 from lcml.data.parquet import part_paths
@@ -22,7 +23,6 @@ from lcml.errors import ClusterError, DataError, SettingsError
 from lcml.inputs.encoding import CodedRows, EncodedRows
 from lcml.inputs.rows import Matrix, Rows, select
 from lcml.inputs.table import Table
-from lcml.spread import Holder, Spread
 
 CONNECT_SECONDS = 20.0
 
@@ -48,7 +48,7 @@ class ClusterEngine:
     def spread(
         self, make: Callable[..., Holder], rows: Matrix, *by_row: NDArray[Any], multiple: int = 1, **options: Any
     ) -> Spread[Holder]:
-        """As `lcml.spread.Place`, one holder per worker."""
+        """As `lcml.backend.spread.Place`, one holder per worker."""
         n_rows, n_units = len(rows), -(-len(rows) // multiple)
         cuts = np.unique(even_cuts(n_units, len(working(self._client))))
         starts = np.minimum(cuts * multiple, n_rows).tolist()

@@ -20,11 +20,11 @@ from distributed import Client, Future, get_worker, wait
 from distributed.scheduler import KilledWorker
 from numpy.typing import NDArray
 
+from lcml.backend.spread import Holder, Spread
 from lcml.backend.threads import at_most
 from lcml.cluster.pieces import given
 from lcml.errors import ClusterError
 from lcml.inputs.rows import Matrix
-from lcml.spread import Holder, Spread
 
 _Out = TypeVar("_Out")
 

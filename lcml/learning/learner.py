@@ -15,6 +15,7 @@ from time import monotonic
 import numpy as np
 
 from lcml.backend import Backend
+from lcml.backend.spread import Engine
 from lcml.circuits.parts import GrownPart, Part, initial_part
 from lcml.circuits.splits import Split
 from lcml.circuits.views import View
@@ -33,7 +34,6 @@ from lcml.model.head import HEADS, Link
 from lcml.model.missing import is_whole
 from lcml.passes.feature_store import Features, FeatureStore
 from lcml.passes.spread_store import SpreadStore
-from lcml.spread import Engine
 
 _FULL_SHARE = 0.99
 """Growth ends when so much of the limit on parameters is used: the last few splits are not worth another fit."""

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from lcml.arrays import FloatArray
 from lcml.backend import Backend
+from lcml.backend.spread import HERE, Engine, Spread
 from lcml.circuits.parts import Part
 from lcml.errors import SettingsError
 from lcml.inputs.columns import ColumnsEncoder
@@ -33,7 +34,6 @@ from lcml.learning.table_run import Run
 from lcml.model.head import HEADS, Link
 from lcml.model.metrics import Quality, quality
 from lcml.model.threshold import best_threshold
-from lcml.spread import HERE, Engine, Spread
 
 STRENGTHS = (100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1)
 """Penalties tried for the additive part, see `lcml.learning.additive`."""

@@ -9,10 +9,10 @@ import numpy as np
 
 from lcml.arrays import FloatArray
 from lcml.backend import Backend
+from lcml.backend.spread import Spread, added
 from lcml.learning.additive import minimise_additive, start_of
 from lcml.learning.boosting import Booster, ColumnBins, GrownTree
 from lcml.learning.table_rows import Key, TableRows
-from lcml.spread import Spread, added
 
 
 class Run:

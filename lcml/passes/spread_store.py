@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from lcml.arrays import FloatArray
 from lcml.backend import Array, Backend, FeaturePrecision, evaluation_precision
+from lcml.backend.spread import Engine, added
 from lcml.circuits.parts import GrownPart, Part
 from lcml.inputs.rows import Matrix
 from lcml.passes.feature_store import Chunk, Features, FeatureStore, Known
-from lcml.spread import Engine, added
 
 _Out = TypeVar("_Out")
 

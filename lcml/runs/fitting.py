@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from lcml.arrays import FloatArray
 from lcml.backend import get_backend
+from lcml.backend.spread import Engine
 from lcml.circuits.views import View
 from lcml.circuits.vtree import Vtree
 from lcml.data import Examples
@@ -34,7 +35,6 @@ from lcml.runs.preparation import (
 )
 from lcml.runs.specs import parse_augment, parse_view
 from lcml.runs.weighting import class_weights, divided, joined_weights, merged
-from lcml.spread import Engine
 
 Places = Sequence[tuple[View, Vtree]]
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from lcml.arrays import FloatArray
 from lcml.backend import Backend, get_backend
+from lcml.backend.spread import Engine
 from lcml.data import DataSplits, Examples, load_splits
 from lcml.data.stratify import balanced_weights
 from lcml.errors import DataError, FormatError, OutputError, SettingsError
@@ -35,7 +36,6 @@ from lcml.runs.checkpoint import Checkpoint
 from lcml.runs.config import TrainConfig
 from lcml.runs.places import choose_places, choose_vtree, encoded_shape
 from lcml.runs.specs import Shape, full_shape
-from lcml.spread import Engine
 
 _MIXED_ROWS = 32
 """Neighbours that stay together when examples are mixed: one reading of a disk gets them all."""
