@@ -32,7 +32,7 @@ from lcml.learning.table_learner import TableLearner
 from lcml.model.model import LogisticCircuit
 from lcml.runs.config import NO_MINIBATCH
 from lcml.runs.fitting import Given, Warm, begin
-from lcml.runs.parameters import Parameters, described, takes
+from lcml.runs.parameters import Parameters, described, most_threads, takes
 from lcml.runs.plain import plain, rebuilt
 from lcml.runs.records import RoundRecord
 from lcml.runs.reference import with_reference
@@ -53,8 +53,7 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
 
     The features of a data frame (pandas, polars, pyarrow) may be numbers, truth values, dates, text, and gaps, as
     `lcml.inputs.columns` encodes them; an array holds finite numbers, as a sparse matrix or array of scipy does, which
-    is made dense piece by piece. Those of dask stay on
-    the workers of the `distributed.Client` made last. After fit:
+    is made dense piece by piece. Those of dask stay on the workers of the `distributed.Client` made last. After fit:
 
         classes_, n_features_in_, feature_names_in_ (for a data frame)
         model_                  a `LogisticCircuit` over the classes as whole numbers or text
@@ -64,7 +63,8 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
 
     An example of weight 2 counts as one that is there twice, in the vtree, in fitting, in choosing splits (and
     `minimum_support`) and in validation; one of weight 0 is left out. Trees alone are chosen by examples that are drawn
-    without the weights; all else is the model of repeated examples. A copy begins anew, also with warm_start.
+    without the weights; all else is the model of repeated examples, up to 1 / valid_fraction of each: more of them are
+    divided by their share. A copy begins anew, also with warm_start.
     """
 
     @takes(Parameters)
@@ -134,7 +134,7 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         if len(self.classes_) < 2:
             raise DataError("the labels are all of one class; give examples of at least two classes")
         valid = None if eval_set is None else self._eval_examples(eval_set)
-        with at_most(chosen.n_threads):
+        with at_most(most_threads(chosen.n_jobs)):
             self._learn(chosen, examples, weights, valid, callback, before, engine)
         return self
 
@@ -216,7 +216,7 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
 
     def _logits(self, X: ArrayLike) -> FloatArray:
         check_is_fitted(self)
-        with at_most(Parameters(n_jobs=self.n_jobs).n_threads):
+        with at_most(most_threads(self.n_jobs)):
             features, _ = self._features(X, gaps=self.model_.missing is not None)
             return self.model_.logits(features, get_backend(self.backend), "float64")
 

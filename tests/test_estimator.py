@@ -30,7 +30,7 @@ from lcml.errors import DataError, SettingsError
 from lcml.learning.learner import Learner
 from lcml.learning.settings import LearnSettings
 from lcml.runs.config import TrainConfig
-from lcml.runs.parameters import Parameters
+from lcml.runs.parameters import most_threads
 from lcml.runs.records import RoundRecord
 from lcml.runs.weighting import divided, merged
 
@@ -467,7 +467,7 @@ def test_n_jobs_are_threads_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     pool.shutdown()
     with pytest.raises(SettingsError, match="n_jobs: expected a number of threads, or one below 0"):
         LogisticCircuitClassifier(**FAST, n_jobs=0).fit(x, y)
-    assert [Parameters(n_jobs=n).n_threads for n in (None, 3, -1, -10_000)] == [None, 3, cores(), 1]
+    assert [most_threads(n) for n in (None, 3, -1, -10_000)] == [None, 3, cores(), 1]
 
 
 def test_a_warm_start_goes_on() -> None:

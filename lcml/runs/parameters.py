@@ -22,6 +22,13 @@ from lcml.runs.config import TrainConfig, VtreeKind
 RandomState: TypeAlias = int | np.random.RandomState | np.random.Generator | None
 
 
+def most_threads(n_jobs: int | None) -> int | None:
+    """None for as many as there are cores; below 0 counts from all of them. Raises SettingsError for 0."""
+    if n_jobs == 0:
+        raise SettingsError("n_jobs: expected a number of threads, or one below 0 that counts from all cores, found 0")
+    return n_jobs if n_jobs is None or n_jobs > 0 else max(1, cores() + 1 + n_jobs)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Parameters(LearnSettings):
     """The arguments of the classifier: the settings of learning, and those of a training run that concern an array."""
@@ -71,15 +78,6 @@ class Parameters(LearnSettings):
     )
     seed: RandomState = setting(LearnSettings.seed, "Another name for random_state.", least=0)  # type: ignore[assignment]
     verbose: int = setting(0, "Whether a line per round is printed.", least=0)
-
-    @property
-    def n_threads(self) -> int | None:
-        """Most threads; None for as many as there are cores. Raises SettingsError for 0."""
-        if self.n_jobs == 0:
-            raise SettingsError(
-                "n_jobs: expected a number of threads, or one below 0 that counts from all cores, found 0"
-            )
-        return self.n_jobs if self.n_jobs is None or self.n_jobs > 0 else max(1, cores() + 1 + self.n_jobs)
 
     def learning(self) -> LearnSettings:
         """The settings of learning, with a seed drawn where random_state is no number. Raises SettingsError where both
