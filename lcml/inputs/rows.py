@@ -175,6 +175,28 @@ class Rows(RowSet):
         return self.matrix.read(self.index[rows])
 
 
+@dataclass(frozen=True, eq=False)
+class Ordered:
+    """Rows of a matrix in another order, `index` (n,), without a copy of them."""
+
+    matrix: Matrix
+    index: NDArray[np.int64]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.index), self.matrix.shape[1]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.matrix.dtype
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def __getitem__(self, rows: slice | NDArray[np.integer]) -> NDArray[Any]:
+        return self.matrix[self.index[rows]]
+
+
 def all_rows(matrix: Readable) -> Rows:
     """Every row of a matrix in a file, or of a sparse one."""
     return Rows(matrix, np.arange(matrix.shape[0]))

@@ -56,6 +56,12 @@ class LearnSettings:
         STRUCTURE,
         least=1,
     )
+    growth_examples: float | None = setting(
+        None,
+        "Training examples that a round of growth sees, per feature of the circuit; else all. The last fits see all.",
+        STRUCTURE,
+        above=0,
+    )
     rounds: int = setting(20, "Most rounds of splits.", LIMITS, least=0)
     max_elements: int | None = setting(None, "Most elements of the circuit.", LIMITS, least=0)
     max_parameters: int | None = setting(None, "Most parameters, over all classes.", LIMITS, least=1)

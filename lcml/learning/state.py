@@ -1,13 +1,14 @@
 """What goes into learning, what it reports, and the state that a checkpoint holds."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from time import monotonic
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lcml.circuits.splits import Split
-from lcml.inputs.rows import Matrix
+from lcml.inputs.rows import Matrix, Ordered
 from lcml.learning.parameters import Parameters
 from lcml.learning.selection import ChosenSplit
 from lcml.model.metrics import Quality
@@ -22,6 +23,12 @@ class EncodedSet:
     values: Matrix
     labels: NDArray[np.int64]
     weights: NDArray[np.floating] | None = None
+
+    def ordered(self, index: NDArray[np.int64]) -> "EncodedSet":
+        """The examples in another order, without a copy of their values."""
+        return EncodedSet(
+            Ordered(self.values, index), self.labels[index], None if self.weights is None else self.weights[index]
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,3 +81,16 @@ class FitState:
     @property
     def round(self) -> int:
         return len(self.history)
+
+
+@dataclass
+class Clock:
+    """Seconds by phase."""
+
+    laps: dict[str, float] = field(default_factory=dict)
+    _last: float = field(default_factory=monotonic)
+
+    def lap(self, phase: str) -> None:
+        now = monotonic()
+        self.laps[phase] = self.laps.get(phase, 0.0) + now - self._last
+        self._last = now

@@ -5,7 +5,7 @@ is `fixed16` a feature f in [0, 1] is kept as the 16-bit integer nearest to 6553
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -150,8 +150,9 @@ class FeatureStore(Features):
     """Features of `parts` for encoded examples (n_examples, n_inputs), in this process.
 
     budget: bytes that kept features may take (default:
-    the backend's); most_features: the most that the parts may grow to, None if unknown. Raises DataError where the
-    examples are not in [0, 1] or of the wrong width.
+    the backend's); most_features: the most that the parts may grow to, None if unknown; n_examples: how many of the
+    examples, the first ones, are read until `extend` says more. Raises DataError where the examples are not in [0, 1]
+    or of the wrong width.
     """
 
     def __init__(
@@ -163,9 +164,10 @@ class FeatureStore(Features):
         precision: FeaturePrecision = "float32",
         budget: int | None = None,
         most_features: int | None = None,
+        n_examples: int | None = None,
     ) -> None:
         self.parts, self.backend = tuple(parts), backend
-        self.n_examples = len(examples)
+        self.n_examples = len(examples) if n_examples is None else n_examples
         self._examples = examples
         self._fixed = precision == "fixed16"
         self._stored_type = np.dtype("uint16" if precision == "fixed16" else precision)
@@ -175,8 +177,7 @@ class FeatureStore(Features):
         self.label(np.broadcast_to(np.int64(0), self.n_examples), np.broadcast_to(1.0, self.n_examples))
         self._maps: list[FeatureMap] | None = None
         self._chunks: list[Array] | None = None
-        for part in self._slices():
-            check_probabilities(examples[part], self.parts[0].view.n_inputs)
+        self._check(self._slices())
         self.row_of = np.arange(self.n_features)
         if self._fits(self.n_features):
             self._keep()
@@ -240,8 +241,27 @@ class FeatureStore(Features):
 
         self._chunks = list(self.backend.map(extend, range(self.n_chunks)))
 
-    def _keep(self) -> None:
-        self._chunks = list(self.backend.map(lambda index: self._fresh(index, fixed=self._fixed), range(self.n_chunks)))
+    def extend(self, n_examples: int) -> None:
+        """Read the first `n_examples`, more than before, which were whole chunks; their labels are to be said anew."""
+        n_kept, self.n_examples = self.n_chunks, n_examples
+        self.label(np.broadcast_to(np.int64(0), n_examples), np.broadcast_to(1.0, n_examples))
+        self._check(list(self._slices())[n_kept:])
+        if self._chunks is None:
+            return
+        if not self._fits(self.n_rows):
+            self.row_of, self._chunks = np.arange(self.n_features), None
+            return
+        self._maps = None
+        self._keep(n_kept)
+
+    def _check(self, slices: Iterable[slice]) -> None:
+        for part in slices:
+            check_probabilities(self._examples[part], self.parts[0].view.n_inputs)
+
+    def _keep(self, n_kept: int = 0) -> None:
+        """Compute the features of the chunks behind those kept."""
+        kept, rest = (self._chunks or [])[:n_kept], range(n_kept, self.n_chunks)
+        self._chunks = [*kept, *self.backend.map(lambda index: self._fresh(index, fixed=self._fixed), rest)]
 
     def _reader(self) -> Callable[[int], tuple[Known, Chunk]]:
         """What is known of a chunk, and its features, by its number."""
@@ -270,10 +290,12 @@ class FeatureStore(Features):
         if self._maps is None:
             self._maps = [FeatureMap(part.view, part.circuit, part.flows, self.backend) for part in self.parts]
         examples = self._encoded(index)
-        chunk = self.backend.empty((self.n_features, examples.shape[0]), self._stored_type if fixed else self.dtype)
+        empty = self.backend.empty if self.n_rows == self.n_features else self.backend.xp.zeros
+        chunk = empty((self.n_rows, examples.shape[0]), dtype=self._stored_type if fixed else self.dtype)
         first = 0
         for feature_map in self._maps:
-            feature_map.write(examples, chunk, np.arange(first, first + feature_map.n_rows), fixed=fixed)
+            rows = self.row_of[first : first + feature_map.n_rows]
+            feature_map.write(examples, chunk, rows, fixed=fixed)
             first += feature_map.n_rows
         return chunk
 

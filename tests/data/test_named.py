@@ -47,7 +47,7 @@ def test_digits_are_those_that_scikit_learn_loads(monkeypatch: pytest.MonkeyPatc
     data, target = datasets.load_digits(return_X_y=True)
     read = read_named("digits", None, 0)
     np.testing.assert_array_equal(read.features[:], data)
-    np.testing.assert_array_equal(read.labels, target)  # type: ignore[arg-type]
+    np.testing.assert_array_equal(read.labels, target)
     monkeypatch.setattr(named, "find_spec", lambda _: None)  # as where its files lie elsewhere
     np.testing.assert_array_equal(read_named("digits", None, 0).features[:], data)
 
