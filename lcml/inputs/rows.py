@@ -197,6 +197,29 @@ class Ordered:
         return self.matrix[self.index[rows]]
 
 
+@dataclass(frozen=True, eq=False)
+class Joined:
+    """The rows of two matrices, of any kinds, without a copy of them."""
+
+    first: Matrix
+    second: Matrix
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self), self.first.shape[1]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.first.dtype
+
+    def __len__(self) -> int:
+        return len(self.first) + len(self.second)
+
+    def __getitem__(self, rows: slice) -> NDArray[Any]:
+        n, (start, stop, _) = len(self.first), rows.indices(len(self))
+        return np.concatenate([self.first[start : min(stop, n)], self.second[max(start - n, 0) : max(stop - n, 0)]])
+
+
 def all_rows(matrix: Readable) -> Rows:
     """Every row of a matrix in a file, or of a sparse one."""
     return Rows(matrix, np.arange(matrix.shape[0]))

@@ -78,7 +78,7 @@ class Learner:
                 "init: generative is for one circuit over whole examples; choose zero or the view whole"
             )
         self._n_sets = HEADS[settings.link].n_sets(n_classes)
-        self._max_features = self._feature_limit()
+        self._max_features = settings.most_features(self.initial, self._n_sets)
         self._interrupted, self._engine = should_stop, engine
         self._started = monotonic() - (0.0 if state is None else state.seconds)
         self._valid_set = valid
@@ -168,15 +168,19 @@ class Learner:
             best = dataclasses.replace(best, train_accuracy=train.accuracy, valid=valid)
             self.state = dataclasses.replace(self.state, best=best)
 
-    def refit(self, examples: EncodedSet) -> Iterator[RoundReport]:
-        """Fit the best circuit once more, with its penalty, to `examples`: those of training and validation together.
+    def refit(self, examples: EncodedSet | None = None) -> Iterator[RoundReport]:
+        """Fit the best circuit once more, with its penalty, to `examples`: those of training and validation together,
+        which are prepared anew (distorted, spread over a cluster), or, by default, as they are.
 
         What validation measured before stands, since these weights have seen its examples.
         """
         if self.state is None or self._stopping():
             return
         clock, best = Clock(), self.state.best
-        self._open(examples, self.state.history[: best.round], to_grow=False)
+        if examples is None:
+            self._join()
+        else:
+            self._open(examples, self.state.history[: best.round], to_grow=False)
         clock.lap("features")
         solution = self._fit(best.parameters, best.l2, self.settings.final_iterations, best.round)
         clock.lap("fit")
@@ -291,11 +295,13 @@ class Learner:
         )
         return self._over(store, examples)
 
-    def _over(self, store: Features, examples: EncodedSet) -> Objective:
-        """The first of the examples, which the store holds."""
+    def _over(self, store: Features, examples: EncodedSet, given: Parametrisation | None = None) -> Objective:
+        """The first of the examples, which the store holds, with the parametrisation given."""
         link, l2, n = self.settings.link, self.settings.l2, store.n_examples
-        weights = None if examples.weights is None else examples.weights[:n]
-        return Objective(store, examples.labels[:n], self.n_classes, link=link, l2=l2, example_weights=weights)
+        weights, labels = None if examples.weights is None else examples.weights[:n], examples.labels[:n]
+        return Objective(
+            store, labels, self.n_classes, link=link, l2=l2, example_weights=weights, parametrisation=given
+        )
 
     def _follow(self, rounds: Iterable[Sequence[GrownPart]]) -> None:
         for grown in rounds:
@@ -314,25 +320,21 @@ class Learner:
 
     def _see(self, n_examples: int) -> None:
         """Train on the first `n_examples`, where they are more than before."""
-        features, parametrisation = self._train.features, self._train.parametrisation
+        features = self._train.features
         if n_examples > features.n_examples:
             assert isinstance(features, FeatureStore)  # no engine's
             features.extend(n_examples)
-            self._train = self._over(features, self._train_set)
-            self._train.parametrisation = parametrisation
+            self._train = self._over(features, self._train_set, self._train.parametrisation)
 
-    def _feature_limit(self) -> int | None:
-        """Features that max_parameters allows. Raises SettingsError where the initial circuits exceed a limit."""
-        settings = self.settings
-        n_elements = sum(part.circuit.n_elements for part in self.initial)
-        n_parameters = self.n_parameters(sum(part.n_features for part in self.initial))
-        for name, present in (("max_elements", n_elements), ("max_parameters", n_parameters)):
-            if (limit := getattr(settings, name)) is not None and limit < present:
-                raise SettingsError(
-                    f"the initial circuits have {n_elements} elements and {n_parameters} parameters, more than {name} "
-                    f"{limit} allows; raise it"
-                )
-        return None if settings.max_parameters is None else settings.max_parameters // self._n_sets - 1
+    def _join(self) -> None:
+        """Train on the validation examples too."""
+        self._see(len(self._train_set.labels))
+        train, valid = self._train.features, self._valid.features
+        assert isinstance(train, FeatureStore)
+        assert isinstance(valid, FeatureStore)
+        train.join(valid)
+        self._train_set = self._train_set.joined(self._valid_set)
+        self._train = self._over(train, self._train_set, self._train.parametrisation)
 
     def _is_done(self) -> bool:
         assert self.state is not None

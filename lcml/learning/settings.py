@@ -1,9 +1,11 @@
 """Every setting of learning, with its default and where it comes from."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from lcml.backend import FeaturePrecision
+from lcml.circuits.parts import Part
 from lcml.circuits.splits import MAX_DEPTH
 from lcml.errors import SettingsError
 from lcml.learning.fields import check_fields, setting
@@ -127,6 +129,18 @@ class LearnSettings:
         if self.threshold != THRESHOLD and n_classes != 2:
             raise SettingsError(f"threshold: only two classes have one, these data have {n_classes}; leave it out")
         return self.threshold if isinstance(self.threshold, float) else THRESHOLD
+
+    def most_features(self, parts: Sequence[Part], n_sets: int) -> int | None:
+        """Features that max_parameters allows. Raises SettingsError where the initial `parts` exceed a limit."""
+        n_elements = sum(part.circuit.n_elements for part in parts)
+        n_parameters = n_sets * (sum(part.n_features for part in parts) + 1)
+        for name, present in (("max_elements", n_elements), ("max_parameters", n_parameters)):
+            if (limit := getattr(self, name)) is not None and limit < present:
+                raise SettingsError(
+                    f"the initial circuits have {n_elements} elements and {n_parameters} parameters, more than {name} "
+                    f"{limit} allows; raise it"
+                )
+        return None if self.max_parameters is None else self.max_parameters // n_sets - 1
 
     def as_dict(self) -> dict[str, Any]:
         """The settings as plain values, tuples as lists."""

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lcml.circuits.splits import Split
-from lcml.inputs.rows import Matrix, Ordered
+from lcml.inputs.rows import Joined, Matrix, Ordered
 from lcml.learning.parameters import Parameters
 from lcml.learning.selection import ChosenSplit
 from lcml.model.metrics import Quality
@@ -26,9 +26,15 @@ class EncodedSet:
 
     def ordered(self, index: NDArray[np.int64]) -> "EncodedSet":
         """The examples in another order, without a copy of their values."""
-        return EncodedSet(
-            Ordered(self.values, index), self.labels[index], None if self.weights is None else self.weights[index]
-        )
+        weights = None if self.weights is None else self.weights[index]
+        return EncodedSet(Ordered(self.values, index), self.labels[index], weights)
+
+    def joined(self, other: "EncodedSet") -> "EncodedSet":
+        """These examples and then the others, without a copy of their values."""
+        sets, weights = (self, other), None
+        if self.weights is not None or other.weights is not None:
+            weights = np.concatenate([np.ones(len(s.labels)) if s.weights is None else s.weights for s in sets])
+        return EncodedSet(Joined(self.values, other.values), np.concatenate([s.labels for s in sets]), weights)
 
 
 @dataclass(frozen=True, eq=False)

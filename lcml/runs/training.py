@@ -145,8 +145,10 @@ class _Run:
                 self._save_checkpoint()
         for step, report in enumerate(self.learner.refine()):
             self._record(report, step, on_round)
-        if self.prepared.config.learn.refit and not self.prepared.with_trees:
-            for report in self.learner.refit(self.prepared.everything()):
+        prepared = self.prepared
+        if prepared.config.learn.refit and isinstance(self.learner, Learner):
+            as_they_are = prepared.config.augmentation is None and prepared.engine is None
+            for report in self.learner.refit(None if as_they_are else prepared.everything()):
                 self._record(report, report.round, on_round)
         self._learned = monotonic()
 

@@ -257,3 +257,21 @@ def test_examples_are_checked_when_they_are_read() -> None:
     store = FeatureStore([part], q, NUMPY, n_examples=512)
     with pytest.raises(DataError, match=r"1\.5"):
         store.extend(1024)
+
+
+@pytest.mark.parametrize(("precision", "budget"), [("fixed16", None), ("float32", 0)])
+def test_joined_stores_are_one_of_both(precision: FeaturePrecision, budget: int | None) -> None:
+    q = np.random.default_rng(0).random((1300, 6))
+    part = initial_part(IdentityView(6), vtrees.balanced(6))
+    grown_parts = apply_to_parts([part], splits_of(part, 1))
+    first, second = (
+        FeatureStore([part], some, NUMPY, precision=precision, budget=budget) for some in (q[:700], q[700:])
+    )
+    for store in (first, second):
+        store.grow(grown_parts)
+    expected = np.concatenate([read(first), read(second)], axis=1)
+    first.join(second)
+    assert (first.n_examples, first.n_chunks) == (1300, 3)
+    np.testing.assert_array_equal(read(first), expected)
+    values = np.concatenate(list(first.map(lambda _, chunk: chunk.examples())))
+    np.testing.assert_array_equal(values, q.astype(np.float32))
