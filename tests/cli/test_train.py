@@ -391,7 +391,8 @@ FLAGS = """--target --data-dir --train-fraction --valid-fraction --test-fraction
     --divisor --image-shape --channels --augment --cluster --view --vtree --vtree-offset --structure --tree-depth
     --criterion --depth --growth --minimum-support --score-examples --growth-examples --trees --rounds --max-elements
     --max-parameters --time-limit --patience --metric --threshold --folds --l2 --l2-path --refit --no-refit --link
-    --literal-weights --no-literal-weights --learning-rate --solver --init --round-iterations --final-iterations --tolerance --backend
+    --literal-weights --no-literal-weights --learning-rate --solver --init --round-iterations --final-iterations
+    --tolerance --backend
     --precision --memory-budget --seed --output -o --checkpoint-dir --missing --export --no-export --report
     --no-report --no-tracking --tracking-uri --experiment --run-name --recipe --config --resume --json --quiet -q
     --profile"""
