@@ -19,6 +19,7 @@ from lcml.model.head import margins
 from lcml.model.model import LogisticCircuit
 from lcml_export.input_types import ROUNDING, InputType, float32_errors
 from lcml_export.inputs import Inputs
+from lcml_export.rounding import Precision
 
 BATCHES = (0, 1, 2, 127, 128, 129, 1000)
 REFERENCE_BATCHES = (0, 1, 2, 129)
@@ -34,6 +35,9 @@ ROOT_OF_ROUNDING = float(np.sqrt(np.finfo(np.float32).eps))
 """What a square root makes of one rounding of a flow that should be 0."""
 
 PROBABILITY_TOLERANCE = 1e-4
+
+ROUNDING_TOLERANCE: Mapping[Precision, float] = {"int16": 0.01, "int8": 0.5}
+"""How far rounding weights to integers may move a probability: what is more has weights that no one scale suits."""
 
 _MARGIN = 0.1
 """Random inputs go beyond the encoder's range by this share of it on either side."""
@@ -99,6 +103,46 @@ def verify(content: bytes, model: LogisticCircuit, inputs: Inputs, seed: int = 0
                 f"probabilities by {check.probability_error:.3g}, {check.label_errors} labels; try the profile 'flows'"
             )
     return tuple(checks)
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """What weights of integers change of the same graph with float32 weights, on the examples of the self-check.
+
+    probability_error: the largest difference, at most `tolerance`; labels_changed: of n_examples.
+    """
+
+    precision: str
+    n_examples: int
+    probability_error: float
+    labels_changed: int
+    tolerance: float
+
+    @property
+    def line(self) -> str:
+        """A sentence."""
+        return (
+            f"{self.precision}: probabilities within {self.probability_error:.2g} of float32 weights (at most "
+            f"{self.tolerance:g}), {self.labels_changed} of {self.n_examples} labels changed"
+        )
+
+
+def rounding_of(
+    content: bytes, exact: bytes, model: LogisticCircuit, inputs: Inputs, precision: Precision, seed: int = 0
+) -> Rounding:
+    """Compare the graph `content`, whose weights are integers, with `exact`, whose weights are float32, on the inputs
+    of `verify`. Raises OutputError where a probability is further off than ROUNDING_TOLERANCE."""
+    runs = [_onnxruntime(onnx.load_from_string(each)) for each in (content, exact)]
+    n_examples, error, changed = 0, 0.0, 0
+    for _, features in example_inputs(model, inputs, seed):
+        found, expected = (run(inputs.feeds(features)) for run in runs)
+        n_examples += len(found["label"])
+        error = max(error, _error(found["probabilities"], expected["probabilities"].astype(np.float64)))
+        changed += int((found["label"] != expected["label"]).sum())
+    rounding = Rounding(precision, n_examples, error, changed, ROUNDING_TOLERANCE[precision])
+    if not error <= rounding.tolerance:
+        raise OutputError(f"not written: {rounding.line}; choose a finer precision")
+    return rounding
 
 
 def example_inputs(model: LogisticCircuit, inputs: Inputs, seed: int) -> Iterator[tuple[str, Any]]:

@@ -62,7 +62,7 @@ def pooled_logits(graph: Graph, part: PooledPart, encoded: str) -> str:
     by_example = graph.op("Transpose", pooled, perm=[1, 0, 2])
     features = graph.op("Reshape", by_example, graph.constant([-1, n_rows * n_cells]))
     weights = part.weights.transpose(2, 1, 0).reshape(n_rows * n_cells, n_sets)
-    return graph.op("MatMul", features, graph.constant(weights, np.float32))
+    return graph.op("MatMul", features, graph.weights(weights, axis=1))
 
 
 def pass_features(graph: Graph, circuit: Circuit, view: View, flows: NDArray[np.integer], encoded: str) -> str:
