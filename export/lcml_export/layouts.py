@@ -27,9 +27,9 @@ def logits_by_rows(graph: Graph, program: Program, literals: str) -> str:
 
 
 def feature_blocks(graph: Graph, program: Program, literals: str, block_rows: int) -> Iterator[tuple[int, str]]:
-    """The program's features (n_rows, n_columns) in order, in blocks: n_rows, then the rows.
+    """The program's features (n_rows, ...) in order, in blocks: n_rows, then the rows.
 
-    literals: (2 n_variables, n_columns). Rows that no other row needs come in blocks of at most `block_rows`.
+    literals: (2 n_variables, ...). Rows that no other row needs come in blocks of at most `block_rows`.
     """
     table = _table_rows(graph, program, literals)
     for first in range(0, len(program.table_features), block_rows):
