@@ -14,7 +14,6 @@ from lcml_export.factoring import factor
 from lcml_export.program import Program
 from lcml_export.reduction import flows_as_terms, merged, over_inputs, reduce_flows
 
-
 POOLED_TABLE_DEPTH = 1
 """Rows of windows are long: a table of products of two literals fits the cache where one of four does not."""
 
