@@ -5,7 +5,8 @@
 One process, onnxruntime on one thread, other images in every call. Of every model and batch size, calls alternate with
 LeNet-5 on batches of the same size, and what is shown is the median over rounds of the ratio of a model's time to
 LeNet-5's in the same round: it travels, microseconds do not. Networks have random weights: their time is that of
-trained ones, their accuracy is not measured. LightGBM, where it is installed, is fitted to MNIST.
+trained ones, their accuracy is not measured. LightGBM, where it is installed, is fitted to MNIST first, which
+wants two cores.
 """
 
 import argparse
