@@ -24,20 +24,25 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
-from scipy.sparse import block_diag, csr_array, eye_array
+from scipy.sparse import block_diag, csr_array, diags_array, eye_array
 
 from lcml.arrays import FloatArray
 from lcml.inputs.column import Column
 from lcml.inputs.columns import ColumnsEncoder
-from lcml.learning.solver import never
+from lcml.learning.solver import LBFGS, SolverSettings, never
 from lcml.model.head import Head
 
 MAX_ITERATIONS = 40
-TOLERANCE = 1e-5
+TOLERANCE = 1e-3
 
 MANY_COEFFICIENTS, FEW_EXAMPLES = 4096, 2000
 """More coefficients than the one, of at most as many examples as the other, are found as such sums of rows."""
+
+MOST_TOGETHER = 1024
+"""Coefficients whose products with each other are looked at; of more only their squares."""
+
+MOST_DENSE = 1 << 21
+"""Numbers up to which rows are kept dense."""
 
 _BLOCK = 64
 """Columns that are then looked at together."""
@@ -128,28 +133,36 @@ class AdditiveFit:
     weights: FloatArray
     head: Head
 
-    @cached_property
-    def _hats(self) -> Any:
-        return self.design.hats[self.rows]
-
     def totals(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Sums over the rows: of the weights of every set's class (n_sets,), of the weights, and of the squares that
-        every coefficient meets."""
-        of_basis, of_hats = self._transposed
-        squares = np.asarray(of_basis.power(2) @ (of_hats.power(2) @ self.weights))
-        return self.weights @ self.targets, self.weights.sum(), squares
+        """Sums over the rows: of the weights of every set's class (n_sets,), of the weights, and the products of
+        every two coefficients' columns, the bias last, (n_theta + 1, n_theta + 1); of many only the squares,
+        (n_theta + 1,)."""
+        rows, basis, _, _ = self._factors
+        total = self.weights.sum()
+        if basis.shape[1] > MOST_TOGETHER:
+            squares = basis.T.power(2) @ (rows.T.power(2) @ self.weights)
+            return self.weights @ self.targets, total, np.append(squares, total)
+        weighted = rows * self.weights[:, None]
+        gram = basis.T @ (rows.T @ weighted) @ basis
+        sums = np.asarray(basis.T @ weighted.sum(axis=0))
+        return self.weights @ self.targets, total, np.block([[_dense(gram), sums[:, None]], [sums, total]])
 
     def loss_and_gradient(self, theta: Theta) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Sums over the rows, without penalty: the loss, and its gradient by weights and by bias."""
-        logits, weights = (self._hats @ (self.design.basis @ theta.weights) + theta.bias).T, self.weights[:, None]
-        residual = self.head.residual(np, logits, self.targets.T).T * weights
-        loss = (self.head.loss(np, logits, self.targets.T) * weights.T).sum()
-        of_basis, of_hats = self._transposed
-        return loss, of_basis @ (of_hats @ residual), residual.sum(axis=0)
+        rows, basis, of_basis, of_rows = self._factors
+        logits = np.ascontiguousarray((rows @ (basis @ theta.weights) + theta.bias).T)
+        residual = self.head.residual(np, logits, self.targets.T) * self.weights
+        loss = (self.head.loss(np, logits, self.targets.T) * self.weights).sum()
+        return loss, of_basis @ (of_rows @ residual.T), residual.sum(axis=1)
 
     @cached_property
-    def _transposed(self) -> tuple[Any, Any]:
-        return self.design.basis.T.tocsr(), self._hats.T.tocsr()  # by rows: a product then writes in order
+    def _factors(self) -> tuple[Any, Any, Any, Any]:
+        """Of the design's rows, and transposed."""
+        rows, basis = self.design.hats[self.rows], self.design.basis
+        if len(self.rows) * basis.shape[1] <= MOST_DENSE:
+            rows, basis = (rows @ basis).toarray(), eye_array(basis.shape[1], format="csr")
+            return rows, basis, basis, rows.T
+        return rows, basis, basis.T.tocsr(), rows.T.tocsr()  # by rows: a product then writes in order
 
     def start(self) -> Theta:
         return start_of(*self.totals())
@@ -158,11 +171,11 @@ class AdditiveFit:
         return minimise_additive(self.totals(), self.loss_and_gradient, l2, start, *options)
 
 
-def start_of(by_class: FloatArray, total: FloatArray, squares: FloatArray) -> Theta:
+def start_of(by_class: FloatArray, total: FloatArray, products: FloatArray) -> Theta:
     """Of the sums of `AdditiveFit.totals` no coefficient, and the bias of the classes' shares."""
     shares = (by_class + 0.5) / (total + 1)
     bias = np.log(shares / (1 - shares)) if len(shares) == 1 else np.log(shares)
-    return Theta(np.zeros((len(squares), len(bias))), bias)
+    return Theta(np.zeros((len(products) - 1, len(bias))), bias)
 
 
 def minimise_additive(
@@ -176,26 +189,39 @@ def minimise_additive(
 ) -> Theta:
     """Where the loss is least, from `start`, by the sums of `AdditiveFit` over all rows; tolerance: of the gradient of
     the mean loss, preconditioned."""
-    by_class, total, squares = totals
+    by_class, total, products = totals
     share, total = by_class / total, float(total)
     curvature = max(float((share * (1 - share)).mean()), 1e-3)
-    scale = np.append(1 / np.sqrt(squares * curvature + l2), 1 / np.sqrt(total * curvature))[:, None]
+    axes = _axes(curvature * products, np.append(np.full(len(products) - 1, l2), 0.0)) * total**0.5
+    first = np.vstack([start.weights, start.bias])
 
-    def value_and_gradient(flat: FloatArray) -> tuple[float, FloatArray]:
-        theta = flat.reshape(len(scale), -1) * scale
+    def at(steps: FloatArray) -> FloatArray:
+        found: FloatArray = first + axes @ steps.reshape(first.shape)
+        return found
+
+    def evaluated(steps: FloatArray) -> tuple[float, FloatArray]:
+        theta = at(steps)
         loss, by_weights, by_bias = loss_and_gradient(Theta(theta[:-1], theta[-1]))
-        gradient = np.vstack([by_weights + l2 * theta[:-1], by_bias])
-        return (float(loss) + l2 / 2 * float((theta[:-1] ** 2).sum())) / total, (gradient * scale).ravel() / total
+        slope = axes.T @ np.vstack([by_weights + l2 * theta[:-1], by_bias])
+        return (float(loss) + l2 / 2 * float((theta[:-1] ** 2).sum())) / total, slope.ravel() / total
 
-    def stop(_: FloatArray) -> None:
-        if should_stop():
-            raise StopIteration
-
-    first = np.vstack([start.weights, start.bias]) / scale
-    options = {"maxiter": max_iterations, "gtol": tolerance, "ftol": tolerance}
-    found = minimize(value_and_gradient, first.ravel(), jac=True, method="L-BFGS-B", options=options, callback=stop)
-    theta = found.x.reshape(len(scale), -1) * scale
+    nothing = np.zeros(first.size)
+    search = LBFGS(nothing, *evaluated(nothing), SolverSettings(max_iterations, tolerance))
+    while search.is_open and not should_stop():
+        search.update(*evaluated(search.trial()))
+    theta = at(search.point)
     return Theta(theta[:-1], theta[-1])
+
+
+def _axes(curvature: FloatArray, penalty: FloatArray) -> Any:
+    """Directions, in columns, of curvature 1 that do not bend into each other."""
+    if curvature.ndim == 1:
+        return diags_array(1 / np.sqrt(curvature + penalty))
+    return np.linalg.inv(np.linalg.cholesky(curvature + np.diag(penalty))).T
+
+
+def _dense(matrix: Any) -> FloatArray:
+    return matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
 
 
 def is_in_span(columns: Sequence[Column], n_examples: int) -> bool:

@@ -110,9 +110,6 @@ class TableRows:
     def sums(self, key: Key, levels: Sequence[Level], columns: NDArray[np.intp]) -> tuple[float, float, FloatArray]:
         return self._boosted[key].rows.sums(levels, columns)
 
-    def leaf_sums(self, key: Key, levels: Sequence[Level]) -> tuple[FloatArray]:
-        return self._boosted[key].rows.leaf_sums(levels)
-
     def add(self, key: Key, tree: GrownTree) -> None:
         self._boosted[key].rows.add(tree)
         self._boosted[key].trees.append(tree)

@@ -10,6 +10,7 @@ import numpy as np
 from lcml.arrays import FloatArray
 from lcml.backend import Backend
 from lcml.backend.spread import Spread, added
+from lcml.backend.threads import single_threaded_blas
 from lcml.learning.additive import minimise_additive, start_of
 from lcml.learning.boosting import Booster, ColumnBins, GrownTree
 from lcml.learning.table_rows import Key, TableRows
@@ -18,6 +19,7 @@ from lcml.learning.table_rows import Key, TableRows
 class Run:
     """The run with this number of the rows; `cuts`: where trees may cut the columns; chooses: whether rows choose."""
 
+    @single_threaded_blas()
     def __init__(
         self,
         rows: Spread[TableRows],
@@ -47,6 +49,7 @@ class Run:
         total = float(self._totals[1])
         return float(right) / total, float(lost) / total
 
+    @single_threaded_blas()
     def fit(self, strength: float) -> None:
         """The additive part with that penalty, from where the last one ended."""
         of_run = partial(self._sum, TableRows.loss_and_gradient, self._number)
@@ -71,12 +74,12 @@ class Run:
         self._rows.tell(TableRows.boost, key)
         self._booster = self._booster_of(
             partial(self._sum, TableRows.sums, key),
-            partial(self._sum, TableRows.leaf_sums, key),
             lambda tree: self._rows.tell(TableRows.add, key, tree),
             depth,
         )
         self.trees = self._booster.trees
 
+    @single_threaded_blas()
     def grow(self, n_trees: int) -> list[FloatArray]:
         """So many trees more, fewer where time is over; the logits of the rows that choose, after each."""
         assert self._key is not None

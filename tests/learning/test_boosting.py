@@ -38,7 +38,7 @@ def booster(backend: str, n_sets: int = 1, depth: int = 2) -> tuple[BoostedRows,
 
 
 def boosted(rows: BoostedRows, depth: int) -> Booster:
-    return Booster(rows.columns, rows.sums, rows.leaf_sums, rows.add, depth, 0.1, rows.backend)
+    return Booster(rows.columns, rows.sums, rows.add, depth, 0.1, rows.backend)
 
 
 def answers(column: int, question: tuple[int, bool]) -> NDArray[np.bool_]:
