@@ -32,8 +32,8 @@ from lcml.inputs.columns import ColumnsEncoder
 from lcml.learning.solver import LBFGS, SolverSettings, never
 from lcml.model.head import Head
 
-MAX_ITERATIONS = 40
-TOLERANCE = 1e-3
+MAX_ITERATIONS, TOLERANCE = 40, 1e-3
+"""Of a penalty: more steps, or slopes nearer to 0, change nothing that examples held out could tell."""
 
 MANY_COEFFICIENTS, FEW_EXAMPLES = 4096, 2000
 """More coefficients than the one, of at most as many examples as the other, are found as such sums of rows."""
@@ -49,6 +49,9 @@ _BLOCK = 64
 
 _LEAST_DEVIATION = 1e-3
 """Of a column, as a share of its range: an outlier must not make the rest one point."""
+
+_LEAST_PENALTY = 1e-10
+"""Of a coefficient, as a share of its curvature, when steps are measured: weights may be huge, columns the same."""
 
 _LEAST_SQUARE = 1e-12
 """Directions of a smaller share of the largest square are rounding errors."""
@@ -134,35 +137,35 @@ class AdditiveFit:
     head: Head
 
     def totals(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Sums over the rows: of the weights of every set's class (n_sets,), of the weights, and the products of
-        every two coefficients' columns, the bias last, (n_theta + 1, n_theta + 1); of many only the squares,
-        (n_theta + 1,)."""
-        rows, basis, _, _ = self._factors
-        total = self.weights.sum()
-        if basis.shape[1] > MOST_TOGETHER:
-            squares = basis.T.power(2) @ (rows.T.power(2) @ self.weights)
-            return self.weights @ self.targets, total, np.append(squares, total)
-        weighted = rows * self.weights[:, None]
-        gram = basis.T @ (rows.T @ weighted) @ basis
-        sums = np.asarray(basis.T @ weighted.sum(axis=0))
-        return self.weights @ self.targets, total, np.block([[_dense(gram), sums[:, None]], [sums, total]])
+        """Sums over the rows: of the weights of every set's class (n_sets,), of the weights, and of the products of any
+        two coefficients' columns, the bias' last, (n_theta + 1, n_theta + 1); of many the squares (n_theta + 1,)."""
+        by_class, total, (first, *rest) = self.weights @ self.targets, self.weights.sum(), self._factors
+        if self.design.basis.shape[1] > MOST_TOGETHER:
+            squares = _product([factor**2 for factor in self._transposed], self.weights)
+            return by_class, total, np.append(squares, total)
+        products = first.T @ (first * self.weights[:, None])
+        for factor in rest:
+            products = (factor.T @ products @ factor).toarray()
+        with_bias = _product(self._transposed, self.weights)
+        return by_class, total, np.block([[products, with_bias[:, None]], [with_bias, total]])
 
     def loss_and_gradient(self, theta: Theta) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Sums over the rows, without penalty: the loss, and its gradient by weights and by bias."""
-        rows, basis, of_basis, of_rows = self._factors
-        logits = np.ascontiguousarray((rows @ (basis @ theta.weights) + theta.bias).T)
+        logits = np.ascontiguousarray((_product(self._factors, theta.weights) + theta.bias).T)
         residual = self.head.residual(np, logits, self.targets.T) * self.weights
         loss = (self.head.loss(np, logits, self.targets.T) * self.weights).sum()
-        return loss, of_basis @ (of_rows @ residual.T), residual.sum(axis=1)
+        return loss, _product(self._transposed, residual.T), residual.sum(axis=1)
 
     @cached_property
-    def _factors(self) -> tuple[Any, Any, Any, Any]:
-        """Of the design's rows, and transposed."""
-        rows, basis = self.design.hats[self.rows], self.design.basis
-        if len(self.rows) * basis.shape[1] <= MOST_DENSE:
-            rows, basis = (rows @ basis).toarray(), eye_array(basis.shape[1], format="csr")
-            return rows, basis, basis, rows.T
-        return rows, basis, basis.T.tocsr(), rows.T.tocsr()  # by rows: a product then writes in order
+    def _factors(self) -> Sequence[Any]:
+        """Of the design's rows; a dense one where these are few."""
+        hats, basis = self.design.hats[self.rows], self.design.basis
+        return [(hats @ basis).toarray()] if hats.shape[0] * basis.shape[1] <= MOST_DENSE else [hats, basis]
+
+    @cached_property
+    def _transposed(self) -> Sequence[Any]:
+        rows = [factor.T for factor in reversed(self._factors)]
+        return [of if isinstance(of, np.ndarray) else of.tocsr() for of in rows]  # a product then writes in order
 
     def start(self) -> Theta:
         return start_of(*self.totals())
@@ -187,8 +190,11 @@ def minimise_additive(
     max_iterations: int = MAX_ITERATIONS,
     should_stop: Callable[[], bool] = never,
 ) -> Theta:
-    """Where the loss is least, from `start`, by the sums of `AdditiveFit` over all rows; tolerance: of the gradient of
-    the mean loss, preconditioned."""
+    """Where the loss is least, from `start`, by the sums of `AdditiveFit` over all rows.
+
+    Steps are taken along `_axes`, in units in which the mean loss bends by 1 or less: where a slope is within the
+    tolerance, half of its square is about what is left to gain.
+    """
     by_class, total, products = totals
     share, total = by_class / total, float(total)
     curvature = max(float((share * (1 - share)).mean()), 1e-3)
@@ -207,21 +213,26 @@ def minimise_additive(
 
     nothing = np.zeros(first.size)
     search = LBFGS(nothing, *evaluated(nothing), SolverSettings(max_iterations, tolerance))
-    while search.is_open and not should_stop():
+    while search.is_open:
         search.update(*evaluated(search.trial()))
+        if should_stop():
+            break
     theta = at(search.point)
     return Theta(theta[:-1], theta[-1])
 
 
 def _axes(curvature: FloatArray, penalty: FloatArray) -> Any:
-    """Directions, in columns, of curvature 1 that do not bend into each other."""
+    """Directions, in columns, of curvature 1 that do not bend into each other, as far as the curvature tells."""
     if curvature.ndim == 1:
         return diags_array(1 / np.sqrt(curvature + penalty))
-    return np.linalg.inv(np.linalg.cholesky(curvature + np.diag(penalty))).T
+    added = penalty + _LEAST_PENALTY * np.diag(curvature)
+    return np.linalg.inv(np.linalg.cholesky(curvature + np.diag(added))).T
 
 
-def _dense(matrix: Any) -> FloatArray:
-    return matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
+def _product(factors: Sequence[Any], right: FloatArray) -> FloatArray:
+    for factor in reversed(factors):
+        right = factor @ right
+    return right
 
 
 def is_in_span(columns: Sequence[Column], n_examples: int) -> bool:

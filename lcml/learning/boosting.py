@@ -137,23 +137,21 @@ class BoostedRows:
         n_columns, n_nodes = len(columns), 1 << len(levels)
         found = np.zeros((n_columns, n_nodes, int(self._n_bins[columns].max()), statistics.shape[1]))
         above, self._above = self._above, found
-        rows, fewer = np.arange(len(node)), None
-        if above.shape[:2] == (n_columns, n_nodes // 2):  # of two contexts the one of more rows is what the other leaves
-            counts = np.bincount(node, minlength=n_nodes).reshape(-1, 2)
-            fewer = 2 * np.arange(n_nodes // 2) + counts.argmin(axis=1)
-            rows = np.flatnonzero((counts.argmin(axis=1)[:, None] == [0, 1]).ravel()[node])
-            node, statistics = node[rows], statistics[rows]
+        rows, fewer = np.arange(len(node)), np.zeros(0, np.intp)
+        if above.shape[:2] == (n_columns, n_nodes // 2):  # of two contexts that of more rows is what the other leaves
+            fewer = np.bincount(node, minlength=n_nodes).reshape(-1, 2).argmin(axis=1)
+            rows = np.flatnonzero(fewer[node >> 1] == node & 1)
         kernel = self.backend.bin_sums or bin_sums
 
         def add_up(of: slice) -> None:
             bins = self.bins[of if n_columns == len(self.bins) else columns[of]]
             kernel(bins, rows, node, statistics, found[of])
 
-        size = n_columns * len(node)
+        size = n_columns * len(rows)
         step = -(-n_columns // _SLICES) if size > _MANY else n_columns
         list(self.backend.map(add_up, [slice(first, first + step) for first in range(0, n_columns, step)]))
-        if fewer is not None:
-            found[:, fewer ^ 1] = above - found[:, fewer]
+        for a, side in enumerate(fewer):
+            np.subtract(above[:, a], found[:, 2 * a + side], out=found[:, 2 * a + 1 - side])
         return (*self._of_all, found)
 
     def add(self, tree: GrownTree) -> None:
@@ -239,14 +237,13 @@ def bin_sums(
     statistics: FloatArray,
     sums: FloatArray,
 ) -> None:
-    """Add up statistics (n_rows, n_statistics) of some rows by column, context and bin.
+    """Add up statistics (n_rows, n_statistics) of the rows with these numbers by column, context and bin.
 
-    bins (n_columns, n_all); rows (n_rows,) which of all these are; node (n_rows,) contexts; sums (n_columns, n_nodes,
-    n_bins, n_statistics) are filled.
+    bins (n_columns, n_rows); node (n_rows,) contexts; sums (n_columns, n_nodes, n_bins, n_statistics) are filled.
     """
     _, n_nodes, width, _ = sums.shape
-    for j, flat in enumerate(node * width + bins[:, rows]):
-        of_column = [np.bincount(flat, one, n_nodes * width) for one in statistics.T]
+    for j, flat in enumerate(node[rows] * width + bins[:, rows]):
+        of_column = [np.bincount(flat, one, n_nodes * width) for one in statistics[rows].T]
         sums[j] = np.stack(of_column, axis=1).reshape(sums.shape[1:])
 
 

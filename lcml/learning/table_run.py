@@ -11,7 +11,7 @@ from lcml.arrays import FloatArray
 from lcml.backend import Backend
 from lcml.backend.spread import Spread, added
 from lcml.backend.threads import single_threaded_blas
-from lcml.learning.additive import minimise_additive, start_of
+from lcml.learning.additive import Theta, minimise_additive, start_of
 from lcml.learning.boosting import Booster, ColumnBins, GrownTree
 from lcml.learning.table_rows import Key, TableRows
 
@@ -35,7 +35,7 @@ class Run:
         self._booster_of = partial(Booster, cuts, rate=rate, backend=backend)
         self._key: Key | None = None
         self._totals = self._sum(TableRows.totals, number)
-        self._last = self.theta = start_of(*self._totals)
+        self._last = self._start = self.theta = start_of(*self._totals)
         self.trees: list[GrownTree] = []
 
     @property
@@ -51,9 +51,11 @@ class Run:
 
     @single_threaded_blas()
     def fit(self, strength: float) -> None:
-        """The additive part with that penalty, from where the last one ended."""
+        """The additive part with that penalty, from where the last ones point to."""
         of_run = partial(self._sum, TableRows.loss_and_gradient, self._number)
-        self._last = minimise_additive(self._totals, of_run, strength, self._last, should_stop=self._should_stop)
+        before, start = self._last, self._start
+        last = self._last = minimise_additive(self._totals, of_run, strength, start, should_stop=self._should_stop)
+        self._start = Theta(2 * last.weights - before.weights, 2 * last.bias - before.bias)
         if self._chooses:
             self.choosing_logits = np.concatenate(self._rows.ask(TableRows.choosing_logits, self._number, self._last))
 

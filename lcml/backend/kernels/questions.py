@@ -23,17 +23,17 @@ def bin_sums(
 
     A column at a time: the sums of its bins stay in the cache.
     """
-    n_rows, n_statistics = statistics.shape
+    n_statistics = statistics.shape[1]
     for j in range(len(bins)):
         if n_statistics == 3:
-            for i in range(n_rows):
-                a, b = node[i], bins[j, rows[i]]
+            for i in rows:
+                a, b = node[i], bins[j, i]
                 sums[j, a, b, 0] += statistics[i, 0]
                 sums[j, a, b, 1] += statistics[i, 1]
                 sums[j, a, b, 2] += statistics[i, 2]
         else:
-            for i in range(n_rows):
-                a, b = node[i], bins[j, rows[i]]
+            for i in rows:
+                a, b = node[i], bins[j, i]
                 for m in range(n_statistics):
                     sums[j, a, b, m] += statistics[i, m]
 
