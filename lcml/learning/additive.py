@@ -192,8 +192,8 @@ def minimise_additive(
 ) -> Theta:
     """Where the loss is least, from `start`, by the sums of `AdditiveFit` over all rows.
 
-    Steps are taken along `_axes`, in units in which the mean loss bends by 1 or less: where a slope is within the
-    tolerance, half of its square is about what is left to gain.
+    L-BFGS in the axes of the curvature p (1 - p) X' W X + l2 that the loss would have with the classes' shares as p,
+    scaled so that the mean loss bends by 1 there: of a slope within `tolerance` half the square is left to gain.
     """
     by_class, total, products = totals
     share, total = by_class / total, float(total)
@@ -230,6 +230,7 @@ def _axes(curvature: FloatArray, penalty: FloatArray) -> Any:
 
 
 def _product(factors: Sequence[Any], right: FloatArray) -> FloatArray:
+    """The product of all, from the right on."""
     for factor in reversed(factors):
         right = factor @ right
     return right
@@ -256,7 +257,7 @@ def _block(
     firsts = np.cumsum([0, *states])
     mass = hats.T @ weights if mass is None else mass
     lines = [_line(column, mass[first : first + n]) for column, first, n in zip(columns, firsts, states, strict=False)]
-    return hats, block_diag([_basis(column, line) for column, line in zip(columns, lines, strict=True)], format="csr")
+    return hats, csr_array(block_diag([_basis(*of_column) for of_column in zip(columns, lines, strict=True)]))
 
 
 def _all_hats(columns: Sequence[Column], codes: FloatArray) -> Any:
