@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 from lcml import LogisticCircuitClassifier, load_model
 from lcml.cli import app
-from lcml.cluster import engine, shards
+from lcml.data.cluster import engine, shards
 from lcml.errors import ClusterError, DataError, SettingsError
 
 N = 2600
