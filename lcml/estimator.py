@@ -96,7 +96,7 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
     def _fit_on_cluster(self, X: Any, y: Any, sample_weight: Any, eval_set: Any, callback: Callback | None) -> Self:
         """As `fit`, a dask collection, whose partitions stay on the workers."""
         try:
-            from lcml.cluster.engine import computed, current
+            from lcml.data.cluster.engine import computed, current
         except ImportError as error:
             raise MissingDependencyError("dask[distributed]", "dask", "learning from dask collections") from error
         if eval_set is not None:

@@ -10,8 +10,6 @@ from sklearn.dummy import DummyClassifier
 
 from tests.bench.contenders import CONTENDERS, categories, texts
 from tests.bench.tables import (
-    BEGIN,
-    END,
     MEASURES,
     accuracy,
     auc,
@@ -102,6 +100,7 @@ def test_tables_stand_between_the_markers() -> None:
     assert log_loss_table.splitlines()[-1] == "| mean rank (n = 1) | **1.00** | 2.00 |"
     assert sizes.splitlines()[2] == "| credit | 1,001 | 1,001 |"
     assert releases == "Releases: lcml 1.0, scikit-learn 1.0."
-    assert between_markers(f"a\n{BEGIN}\nold\n{END}\nb\n", "new") == f"a\n{BEGIN}\n\nnew\n\n{END}\nb\n"
+    begin, end = "<!-- tests.bench.tables: begin -->", "<!-- tests.bench.tables: end -->"
+    assert between_markers(f"a\n{begin}\nold\n{end}\nb\n", "new") == f"a\n{begin}\n\nnew\n\n{end}\nb\n"
     with pytest.raises(SystemExit, match="expected the lines"):
         between_markers("no markers", "new")

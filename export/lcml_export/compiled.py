@@ -14,6 +14,9 @@ from lcml_export.factoring import factor
 from lcml_export.program import Program
 from lcml_export.reduction import flows_as_terms, merged, over_inputs, reduce_flows
 
+POOLED_TABLE_DEPTH = 1
+"""Rows of windows are long: a table of products of two literals fits the cache where one of four does not."""
+
 
 @dataclass(frozen=True, eq=False)
 class PooledPart:
@@ -80,8 +83,9 @@ def _compiled(part: Part, weights: FloatArray) -> tuple[PooledPart, FloatArray |
     flows, (n_sets, n_cells, n_flows) = by_passes.flows, weights.shape
     try:
         if part.view.root:
-            return PooledPart(part, flows, by_passes.weights, factor(flows_as_terms(part.circuit, flows))), 0.0
-        program = factor(reduce_flows(part.circuit, weights.reshape(-1, n_flows)))
+            program = factor(flows_as_terms(part.circuit, flows), POOLED_TABLE_DEPTH)
+            return PooledPart(part, flows, by_passes.weights, program), 0.0
+        program = factor(reduce_flows(part.circuit, weights.reshape(-1, n_flows)), POOLED_TABLE_DEPTH)
     except CircuitError:
         return by_passes, 0.0
     by_cell = program.weights.reshape(n_sets, n_cells, -1)

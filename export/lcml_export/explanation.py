@@ -27,7 +27,6 @@ def contributions(graph: Graph, model: LogisticCircuit, codes: str, input_type: 
     with one weight set for two classes, to the one logit there is. With control flow, who sets the input SWITCH to
     false gets no rows, and the speed of a model without explanations.
     """
-    weights = np.concatenate([model.weights, model.bias[:, None]], axis=1)
     parts = [part for part in model.parts if part.n_features]
 
     def rows(inner: Graph, inputs: Sequence[str]) -> str:
@@ -39,7 +38,8 @@ def contributions(graph: Graph, model: LogisticCircuit, codes: str, input_type: 
             by_cell.append(inner.op("Reshape", by_example, inner.constant([-1, part.n_features])))
         ones = inner.op("Expand", inner.constant(1, np.float32), inner.op("Shape", inputs[1]))
         joined = inner.concat([*by_cell, ones], axis=1)
-        sets = inner.constant(weights, np.float32)
+        bias = inner.constant(model.bias[:, None], np.float32)
+        sets = inner.concat([inner.weights(model.weights), bias], axis=1)
         if len(model.bias) == 1:
             return inner.op("Mul", joined, sets)
         flat = inner.op("Reshape", inputs[1], inner.constant([-1]))
@@ -50,7 +50,7 @@ def contributions(graph: Graph, model: LogisticCircuit, codes: str, input_type: 
     if not graph.operators.control_flow:
         graph.op("Identity", rows(graph, ["features", column]), output="contributions")
         return
-    width = weights.shape[1]
+    width = model.weights.shape[1] + 1
     tile = min((tile_of_passes(part.view, part.circuit) for part in parts), default=TILE)
     explained, plain = graph.body("explain"), graph.body("plain")
     wanted = explained.op("Identity", tiled(explained, rows, inputs, width, tile))

@@ -24,7 +24,8 @@ from lcml_export.graph import ML_DOMAIN, Graph
 from lcml_export.input_types import AUTO
 from lcml_export.inputs import Inputs, chosen_inputs, described
 from lcml_export.profiles import Profile, profile_named
-from lcml_export.verification import Check, verify
+from lcml_export.rounding import FLOAT32, Precision, chosen_precision
+from lcml_export.verification import Check, Rounding, rounding_of, verify
 
 MIN_OPSET, DEFAULT_OPSET, MAX_OPSET = 16, 18, 22
 """Opsets of ai.onnx an export may ask for; the default is what runtimes of 2023 and later read."""
@@ -43,6 +44,7 @@ class ExportReport:
     """What was exported, where to, and what the self-check found (no checks: it was switched off).
 
     n_features: those that carry weights; n_terms, n_products, n_layers: the compiled programs, 0 without one.
+    precision: of the weights; rounding: what integers change, None of float32.
     """
 
     path: Path
@@ -56,12 +58,15 @@ class ExportReport:
     n_layers: int
     n_bytes: int
     checks: tuple[Check, ...]
+    precision: Precision = FLOAT32
+    rounding: Rounding | None = None
 
     def lines(self) -> list[str]:
         program = f"{self.n_terms} terms, {self.n_products} products in {self.n_layers} layers"
         of_inputs = f"input {self.input_dtype}" if self.inputs == "matrix" else "an input per column"
+        weights = "" if self.precision == FLOAT32 else f"weights {self.precision}, "
         lines = [
-            f"{self.path}: profile {self.profile}, opset {self.opset}, {of_inputs}, {self.n_bytes} bytes",
+            f"{self.path}: profile {self.profile}, opset {self.opset}, {of_inputs}, {weights}{self.n_bytes} bytes",
             f"{self.n_features} features -> {program if self.n_layers else 'passes over the circuit'}",
         ]
         for runtime in dict.fromkeys(check.runtime for check in self.checks):
@@ -69,7 +74,7 @@ class ExportReport:
             logit, probability = (max(getattr(c, f"{what}_error") for c in checks) for what in ("logit", "probability"))
             errors = f"largest error of a logit {logit:.2g}, of a probability {probability:.2g}"
             lines.append(f"{runtime}: {len(checks)} checks passed, {errors}, labels equal")
-        return lines
+        return lines if self.rounding is None else [*lines, self.rounding.line]
 
     def as_json(self) -> dict[str, Any]:
         return {**dataclasses.asdict(self), "path": str(self.path)}
@@ -85,6 +90,7 @@ def export_model(
     logits: bool = False,
     explain: bool = False,
     opset: int | None = None,
+    precision: str = FLOAT32,
     name: str = "lcml",
     version: int = 1,
     feature_names: Sequence[str] | None = None,
@@ -100,8 +106,11 @@ def export_model(
     input (batch, 1) per column and named as it: float32 or float64 for a number, float64 for a date, in days since
     1970-01-01, string for a category or ordinal, NaN or "" for a gap. Outputs `label` (batch,) int64 or string,
     `probabilities` (batch, n_classes), with `logits` the logits (batch, n_sets), with `explain` the contributions and a
-    sidecar that says what each is. feature_names: for the sidecar and the metadata, by default x0, x1, ...;
-    source_sha256: hash of the model's file, by default of its content.
+    sidecar that says what each is.
+
+    precision: of the weights; int16 and int8 are integers with a scale per set, compared with float32
+    (`Rounding`), which is compared with the model. feature_names: for the sidecar and the metadata, by default x0, x1,
+    ...; source_sha256: hash of the model's file, by default of its content.
 
     Raises SettingsError for a bad option, CircuitError where the profile cannot serve the circuit, OutputError where
     the self-check fails (nothing is written then) or the files cannot be written.
@@ -120,10 +129,22 @@ def export_model(
     opset = _chosen_opset(opset, taken.has_text and not chosen.operators.ml)
     compiled = compile_model(model, passes=chosen.passes)
     programs = compiled.programs
-    proto = build(model, compiled, chosen, taken, logits=logits, explain=explain, opset=opset)
-    helper.set_model_props(proto, _metadata(model, taken, profile, source_sha256, feature_names))
-    onnx.checker.check_model(proto, full_check=True)
-    content = proto.SerializeToString(deterministic=True)
+    of_weights = chosen_precision(precision)
+
+    def built(precision: Precision) -> tuple[onnx.ModelProto, bytes]:
+        outputs = {"logits": logits, "explain": explain}
+        proto = build(model, compiled, chosen, taken, **outputs, opset=opset, precision=precision)
+        helper.set_model_props(proto, _metadata(model, taken, profile, precision, source_sha256, feature_names))
+        onnx.checker.check_model(proto, full_check=True)
+        return proto, proto.SerializeToString(deterministic=True)
+
+    proto, content = built(of_weights)
+    checks: tuple[Check, ...] = ()
+    rounding = None
+    if self_check:
+        exact = content if of_weights == FLOAT32 else built(FLOAT32)[1]
+        checks = verify(exact, model, taken)
+        rounding = None if of_weights == FLOAT32 else rounding_of(content, exact, model, taken, of_weights)
     report = ExportReport(
         path=place.model,
         profile=profile,
@@ -135,7 +156,9 @@ def export_model(
         n_products=sum(program.n_products for program in programs),
         n_layers=sum(len(program.table) + len(program.chain) for program in programs),
         n_bytes=len(content),
-        checks=verify(content, model, taken) if self_check else (),
+        checks=checks,
+        precision=of_weights,
+        rounding=rounding,
     )
     sidecar = explanation.sidecar(model, names) if explain else None
     config = packaging.triton_config(proto, place.name, MAX_BATCH_SIZE)
@@ -152,9 +175,10 @@ def build(
     logits: bool,
     explain: bool,
     opset: int,
+    precision: Precision = FLOAT32,
 ) -> onnx.ModelProto:
     """The ONNX model, without metadata."""
-    graph = Graph(profile.operators, taken=taken.names)
+    graph = Graph(profile.operators, taken=taken.names, precision=precision)
     taken.join(graph)
     profiles.logits(graph, model, compiled, profile.layout, taken.dtype)
     codes = head.label(graph, model, "logits")
@@ -222,7 +246,12 @@ def _chosen_opset(asked: int | None, compares_text: bool) -> int:
 
 
 def _metadata(
-    model: LogisticCircuit, taken: Inputs, profile: str, source_sha256: str | None, feature_names: Sequence[str] | None
+    model: LogisticCircuit,
+    taken: Inputs,
+    profile: str,
+    precision: Precision,
+    source_sha256: str | None,
+    feature_names: Sequence[str] | None,
 ) -> dict[str, str]:
     metadata = {
         "lcml.version": lcml.__version__,
@@ -235,6 +264,8 @@ def _metadata(
         "lcml.n_parameters": str(model.n_parameters),
         "lcml.source_sha256": source_sha256 or content_sha256(model),
     }
+    if precision != FLOAT32:
+        metadata["lcml.precision"] = precision
     if model.missing is not None:
         metadata["lcml.missing"] = model.missing.policy
     if columns := described(taken):

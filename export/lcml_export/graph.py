@@ -9,6 +9,9 @@ import onnx
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
+from lcml.arrays import FloatArray
+from lcml_export.rounding import FLOAT32, Precision, rounded
+
 ML_DOMAIN = "ai.onnx.ml"
 
 IndexArray = NDArray[np.int64]
@@ -41,8 +44,9 @@ class Graph:
         owner: "Graph | None" = None,
         prefix: str = "",
         taken: frozenset[str] = frozenset(),
+        precision: Precision = FLOAT32,
     ) -> None:
-        self.operators = operators
+        self.operators, self.precision = operators, precision
         self._taken = taken  # names that are not to be made up
         self.nodes: list[onnx.NodeProto] = []
         self.initializers: list[onnx.TensorProto] = []
@@ -85,9 +89,17 @@ class Graph:
             self.initializers.append(_tensor(array, self._constants[key]))
         return self._constants[key]
 
+    def weights(self, values: FloatArray, axis: int = 0) -> str:
+        """`values`, weight sets along `axis`, in the graph's precision: onnxruntime makes them float32 as it loads."""
+        if self.precision == FLOAT32:
+            return self.constant(values, np.float32)
+        integers, scale = rounded(values, self.precision, axis)
+        whole = self.op("Cast", self.constant(integers), to=onnx_type(np.float32))
+        return self.op("Mul", whole, self.constant(scale, np.float32))
+
     def body(self, prefix: str) -> "Graph":
         """A graph for the body of a control flow operator."""
-        return Graph(self.operators, self._owner, f"{self._prefix}{prefix}_", self._taken)
+        return Graph(self.operators, self._owner, f"{self._prefix}{prefix}_", self._taken, self.precision)
 
     def fresh(self, kind: str) -> str:
         while True:

@@ -19,7 +19,7 @@ def logits_by_rows(graph: Graph, program: Program, literals: str) -> str:
     """
     logits, first = "", 0
     for n_rows, features in feature_blocks(graph, program, literals, BLOCK_ROWS):
-        weights = graph.constant(program.weights[:, first : first + n_rows], np.float32)
+        weights = graph.weights(program.weights[:, first : first + n_rows])
         part = graph.op("MatMul", weights, features)
         logits = graph.op("Add", logits, part) if logits else part
         first += n_rows
@@ -27,9 +27,9 @@ def logits_by_rows(graph: Graph, program: Program, literals: str) -> str:
 
 
 def feature_blocks(graph: Graph, program: Program, literals: str, block_rows: int) -> Iterator[tuple[int, str]]:
-    """The program's features (n_rows, n_columns) in order, in blocks: n_rows, then the rows.
+    """The program's features (n_rows, ...) in order, in blocks: n_rows, then the rows.
 
-    literals: (2 n_variables, n_columns). Rows that no other row needs come in blocks of at most `block_rows`.
+    literals: (2 n_variables, ...). Rows that no other row needs come in blocks of at most `block_rows`.
     """
     table = _table_rows(graph, program, literals)
     for first in range(0, len(program.table_features), block_rows):
@@ -74,4 +74,4 @@ def logits_by_examples(graph: Graph, program: Program, literals: str) -> str:
         columns = graph.op("Mul", left, right)
         features.append(columns)
     joined = graph.concat(features, axis=1)
-    return graph.op("MatMul", joined, graph.constant(program.weights.T, np.float32))
+    return graph.op("MatMul", joined, graph.weights(program.weights.T, axis=1))

@@ -19,10 +19,14 @@ from lcml.model.head import margins
 from lcml.model.model import LogisticCircuit
 from lcml_export.input_types import ROUNDING, InputType, float32_errors
 from lcml_export.inputs import Inputs
+from lcml_export.rounding import Precision
 
 BATCHES = (0, 1, 2, 127, 128, 129, 1000)
 REFERENCE_BATCHES = (0, 1, 2, 129)
 """The reference evaluator is slow; a tile and a bit more shows what it can show."""
+
+WINDOW_BATCHES, WINDOW_REFERENCE = BATCHES[:-1], 17
+"""With windows an example has hundreds of positions and a tile a few examples: fewer show as much."""
 
 REFERENCE_SINCE = (1, 23)
 """The first release of onnx whose reference evaluator is right: earlier ones lose rows in Scan, or fail on none."""
@@ -34,6 +38,9 @@ ROOT_OF_ROUNDING = float(np.sqrt(np.finfo(np.float32).eps))
 """What a square root makes of one rounding of a flow that should be 0."""
 
 PROBABILITY_TOLERANCE = 1e-4
+
+ROUNDING_TOLERANCE: Mapping[Precision, float] = {"int16": 0.01, "int8": 0.5}
+"""How far rounding weights to integers may move a probability: what is more has weights that no one scale suits."""
 
 _MARGIN = 0.1
 """Random inputs go beyond the encoder's range by this share of it on either side."""
@@ -73,7 +80,8 @@ class Check:
 
 
 def verify(content: bytes, model: LogisticCircuit, inputs: Inputs, seed: int = 0) -> tuple[Check, ...]:
-    """Run the exported model `content` on random, Boolean, zero, one, real and close inputs in all BATCHES.
+    """Run the exported model `content` on random, Boolean, zero, one, real and close inputs in all BATCHES, one with
+    windows in WINDOW_BATCHES.
 
     lcml gets the inputs in double precision, the graph in its own types.
 
@@ -84,13 +92,15 @@ def verify(content: bytes, model: LogisticCircuit, inputs: Inputs, seed: int = 0
     if has_reference():
         runs["reference"] = _reference(exposed)
     checks, tolerance = [], _tolerance(model)
+    most = WINDOW_REFERENCE if _has_windows(model) else max(REFERENCE_BATCHES)
     for kind, features in example_inputs(model, inputs, seed):
         logits, feeds = _reference_logits(model, features), inputs.feeds(features)
-        for batch in BATCHES if kind == "random" else (len(features),):
-            for runtime, run in runs.items():
-                if runtime == "onnxruntime" or batch in REFERENCE_BATCHES:
-                    given = {name: values[:batch] for name, values in feeds.items()}
-                    checks.append(_compare(runtime, kind, model, run(given), logits[:batch], tolerance))
+        all_batches = [batch for batch in BATCHES if batch <= len(features)] if kind == "random" else [len(features)]
+        few = sorted({min(batch, most) for batch in all_batches if batch in REFERENCE_BATCHES})
+        for runtime, batches in zip(runs, (all_batches, few), strict=False):
+            for batch in batches:
+                given = {name: values[:batch] for name, values in feeds.items()}
+                checks.append(_compare(runtime, kind, model, runs[runtime](given), logits[:batch], tolerance))
     for check in checks:
         if not check.passed:
             raise OutputError(
@@ -99,6 +109,46 @@ def verify(content: bytes, model: LogisticCircuit, inputs: Inputs, seed: int = 0
                 f"probabilities by {check.probability_error:.3g}, {check.label_errors} labels; try the profile 'flows'"
             )
     return tuple(checks)
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """What weights of integers change of the same graph with float32 weights, on the examples of the self-check.
+
+    probability_error: the largest difference, at most `tolerance`; labels_changed: of n_examples.
+    """
+
+    precision: str
+    n_examples: int
+    probability_error: float
+    labels_changed: int
+    tolerance: float
+
+    @property
+    def line(self) -> str:
+        """A sentence."""
+        return (
+            f"{self.precision}: probabilities within {self.probability_error:.2g} of float32 weights (at most "
+            f"{self.tolerance:g}), {self.labels_changed} of {self.n_examples} labels changed"
+        )
+
+
+def rounding_of(
+    content: bytes, exact: bytes, model: LogisticCircuit, inputs: Inputs, precision: Precision, seed: int = 0
+) -> Rounding:
+    """Compare the graph `content`, whose weights are integers, with `exact`, whose weights are float32, on the inputs
+    of `verify`. Raises OutputError where a probability is further off than ROUNDING_TOLERANCE."""
+    runs = [_onnxruntime(onnx.load_from_string(each)) for each in (content, exact)]
+    n_examples, error, changed = 0, 0.0, 0
+    for _, features in example_inputs(model, inputs, seed):
+        found, expected = (run(inputs.feeds(features)) for run in runs)
+        n_examples += len(found["label"])
+        error = max(error, _error(found["probabilities"], expected["probabilities"].astype(np.float64)))
+        changed += int((found["label"] != expected["label"]).sum())
+    rounding = Rounding(precision, n_examples, error, changed, ROUNDING_TOLERANCE[precision])
+    if not error <= rounding.tolerance:
+        raise OutputError(f"not written: {rounding.line}; choose a finer precision")
+    return rounding
 
 
 def example_inputs(model: LogisticCircuit, inputs: Inputs, seed: int) -> Iterator[tuple[str, Any]]:
@@ -112,13 +162,14 @@ def example_inputs(model: LogisticCircuit, inputs: Inputs, seed: int) -> Iterato
     if isinstance(encoder, ColumnsEncoder):
         yield from _tables(encoder, inputs, generator)
         return
+    n_random = max(WINDOW_BATCHES if _has_windows(model) else BATCHES)
     some = (max(REFERENCE_BATCHES), n)
     sparse = np.where(generator.random(some) < _ZEROS, 0.0, generator.random(some))
     middle = encoder.inputs_at(np.full(some, 0.5)).astype(input_type)
     if input_type != "uint8":
         middle = np.nextafter(middle, generator.choice(np.array([-np.inf, 0, np.inf], middle.dtype), some))
     kinds = {
-        "random": encoder.inputs_at(generator.uniform(-_MARGIN, 1 + _MARGIN, (max(BATCHES), n))),
+        "random": encoder.inputs_at(generator.uniform(-_MARGIN, 1 + _MARGIN, (n_random, n))),
         "Boolean": encoder.inputs_at(generator.integers(0, 2, some).astype(np.float64)),
         "zero": np.zeros((2, n)),
         "one": np.ones((2, n)),
@@ -173,14 +224,19 @@ def with_logits(model: onnx.ModelProto, n_sets: int) -> onnx.ModelProto:
     return copy
 
 
+def _has_windows(model: LogisticCircuit) -> bool:
+    return any(part.view.n_positions > 1 for part in model.parts)
+
+
 def _reference_logits(model: LogisticCircuit, features: Any) -> NDArray[np.float64]:
     """lcml's logits in double precision, a few examples at a time; by its kernels where windows make numpy slow."""
     backend = get_backend("numpy")
-    if any(part.view.n_positions > 1 for part in model.parts):
+    if _has_windows(model):
         with suppress(MissingDependencyError):
             backend = get_backend("numba")
     slices = [features[first : first + _AT_ONCE] for first in range(0, len(features), _AT_ONCE)]
-    return np.concatenate([model.logits(rows, backend, precision="float64") for rows in slices])
+    with backend.single_threaded_blas():  # a few rows are no work for threads that wait for each other
+        return np.concatenate([model.logits(rows, backend, precision="float64") for rows in slices])
 
 
 def _tolerance(model: LogisticCircuit) -> float:

@@ -1,7 +1,8 @@
 """What a circuit reads through a view, and its flows pooled over the positions of every cell, as ONNX nodes.
 
-Rows are (row, example * position): the positions of an example lie side by side, so that products of rows run along
-contiguous memory and pooling is one matrix product with the matrix that averages over cells.
+Rows of a program are (row, place, example * cell), a place being the first, second, ... position of every cell:
+products of rows run along contiguous memory, a place of all cells is one block of it, and pooling is a sum of blocks.
+Rows of the passes are (row, example * position), and pooling is a product with the matrix that averages over cells.
 """
 
 from itertools import pairwise
@@ -62,7 +63,7 @@ def pooled_logits(graph: Graph, part: PooledPart, encoded: str) -> str:
     by_example = graph.op("Transpose", pooled, perm=[1, 0, 2])
     features = graph.op("Reshape", by_example, graph.constant([-1, n_rows * n_cells]))
     weights = part.weights.transpose(2, 1, 0).reshape(n_rows * n_cells, n_sets)
-    return graph.op("MatMul", features, graph.constant(weights, np.float32))
+    return graph.op("MatMul", features, graph.weights(weights, axis=1))
 
 
 def pass_features(graph: Graph, circuit: Circuit, view: View, flows: NDArray[np.integer], encoded: str) -> str:
@@ -101,11 +102,44 @@ def _tile(view: View, n_rows: int) -> int:
 
 def _program_features(graph: Graph, view: View, program: Program, encoded: str) -> str:
     """(n_rows, n_examples, n_cells) the features, or the roots of the sums, of `program`."""
-    columns = 4 * view.n_positions * _tile_of_program(view, program)
-    literals = literal_rows(graph, view, encoded)
+    sizes = np.diff(view.cell_start)
+    columns = 4 * sizes.max() * view.n_cells * _tile_of_program(view, program)
+    literals = _literals_by_place(graph, view, encoded)
     blocks = feature_blocks(graph, program, literals, max(1, BLOCK_BYTES // columns))
-    pooled = graph.concat([_pool(graph, view, rows, n_rows) for n_rows, rows in blocks])
-    return _roots(graph, view, program, pooled) if view.root else pooled
+    mean = graph.constant(np.full((1, sizes.max()), 1 / sizes.max()), np.float32)
+    pooled = graph.concat([graph.op("MatMul", mean, rows) for _, rows in blocks])
+    by_cell = graph.op("Reshape", pooled, graph.constant([program.weights.shape[1], -1, view.n_cells]))
+    if np.any(sizes != sizes.max()):
+        by_cell = graph.op("Mul", by_cell, graph.constant(sizes.max() / sizes, np.float32))
+    return _roots(graph, view, program, by_cell) if view.root else by_cell
+
+
+def _literals_by_place(graph: Graph, view: View, encoded: str) -> str:
+    """(2 n_variables, n_places, n_examples * n_cells) q above 1 - q of what every variable reads in the first, second,
+    ... position of every cell; where a cell has fewer positions than others, all literals, and so all products, are 0.
+
+    What all cells read in one place of theirs is a block, and variables share blocks: the pixel left of the second
+    place is that in the first.
+    """
+    sizes, n_inputs = np.diff(view.cell_start), view.n_inputs
+    false, true = 2 * n_inputs, 2 * n_inputs + 1
+    place = np.arange(sizes.max())[:, None]
+    position = np.minimum(place, sizes - 1) + view.cell_start[:-1]
+    read = view.index[position].astype(np.int64)  # (n_places, n_cells, n_variables)
+    outside, beyond = read == n_inputs, (place >= sizes)[..., None]
+    positive = np.where(outside | beyond, false, read)
+    negative = np.where(beyond, false, np.where(outside, true, read + n_inputs))
+    literals = np.concatenate([positive, negative], axis=2).transpose(2, 0, 1)
+    blocks, place_of = np.unique(literals.reshape(-1, view.n_cells), axis=0, return_inverse=True)
+    inputs = [encoded, graph.op("Sub", graph.constant(1, np.float32), encoded)]
+    if blocks.max() >= false:
+        first = graph.take(encoded, [0], axis=1)
+        zero = graph.op("Sub", first, first)
+        inputs += [zero, graph.op("Sub", graph.constant(1, np.float32), zero)]
+    read_once = graph.columns(graph.concat(inputs, axis=1), blocks.ravel())
+    by_block = graph.op("Reshape", read_once, graph.constant([-1, len(blocks), view.n_cells]))
+    by_block = graph.op("Reshape", graph.op("Transpose", by_block, perm=[1, 0, 2]), graph.constant([len(blocks), -1]))
+    return graph.take(by_block, place_of.reshape(literals.shape[:2]))
 
 
 def _pool(graph: Graph, view: View, rows: str, n_rows: int, kind: Any = np.float32) -> str:

@@ -140,6 +140,7 @@ class _Editor:
         for source in self.touched:
             for touched in source.elements:
                 touched.unchanged = False
+        self.touched.clear()  # what comes to a gate later is new, and marked so
         index = gate.elements.index(element)
         gate.elements[index : index + 1] = halves
 

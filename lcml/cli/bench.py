@@ -43,7 +43,7 @@ def bench(
     from lcml.cli.inputs import read_examples
     from lcml.formats import load_model
     from lcml.inputs.rows import Matrix
-    from lcml.reproduce import benchmark
+    from lcml.runs.reproduce import benchmark
 
     loaded = load_model(model)
     sizes = tuple(batch_size or benchmark.BATCH_SIZES)

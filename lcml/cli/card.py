@@ -23,9 +23,9 @@ def card(
     from pathlib import Path
 
     from lcml.cli.inputs import rows_to_measure, training_data
+    from lcml.explain.report.measured import Measured
     from lcml.files import atomic_writer, check_place
     from lcml.formats import load_model
-    from lcml.report.measured import Measured
     from lcml.runs.card import model_card
 
     place = None if output is None else check_place(output)

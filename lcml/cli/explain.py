@@ -130,10 +130,10 @@ def _check_output(output: Path) -> None:
 
 def _draw(model: "LogisticCircuit", found: "Explanation", one: Any, title: str, output: Path) -> None:
     from lcml.explain.pixels import image_shape, pictures
+    from lcml.explain.report.drawing import COLOURS, png, svg
+    from lcml.explain.report.html import figure, page, section, table
+    from lcml.explain.report.why import why
     from lcml.files import atomic_writer
-    from lcml.report.drawing import COLOURS, png, svg
-    from lcml.report.html import figure, page, section, table
-    from lcml.report.why import why
 
     drawing = why(found, title, None if image_shape(model) is None else pictures(model, one)[0])
     kind = output.suffix.lower()

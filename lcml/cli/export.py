@@ -55,6 +55,10 @@ def export(
         option("Add the output contributions, and a file that says in words what each is.", "--explain", panel=_GRAPH),
     ] = False,
     opset: Annotated[int | None, option("Opset of ai.onnx; else 18.", metavar="N", panel=_GRAPH)] = None,
+    precision: Annotated[
+        str,
+        option("Of the weights: float32, or int16 or int8: integers with a scale per class.", panel=_GRAPH),
+    ] = "float32",
     self_check: Annotated[bool, option("Run the graph against the model before writing it.", panel=_GRAPH)] = True,
     json: JsonOption = False,
 ) -> None:
@@ -68,7 +72,7 @@ def export(
     from lcml.errors import SettingsError
 
     options: dict[str, Any] = {"profile": profile, "input_dtype": input_dtype, "logits": logits, "explain": explain}
-    options |= {"inputs": inputs, "opset": opset, "self_check": self_check}
+    options |= {"inputs": inputs, "opset": opset, "precision": precision, "self_check": self_check}
     place = {key: value for key, value in (("name", name), ("version", version)) if value is not None}
     if run is not None:
         if model is not None or output is not None or place:

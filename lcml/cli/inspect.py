@@ -25,8 +25,8 @@ def inspect(
     """Show what is in a model: sizes, encoder, classes, where it comes from, and what weighs most in it."""
     from lcml.explain.conditions import feature_cases
     from lcml.explain.contributions import top_conditions
+    from lcml.explain.report.structure import circuit_levels
     from lcml.formats import load_model
-    from lcml.report.structure import circuit_levels
 
     loaded = load_model(model)
     n_sets, circuits = len(loaded.bias), [part.circuit for part in loaded.parts]

@@ -39,10 +39,10 @@ def report(
     The page holds everything in itself: no request leaves it, and it can be read without JavaScript.
     """
     from lcml.cli.inputs import rows_to_measure
+    from lcml.explain.report.measured import Measured
+    from lcml.explain.report.report import report_page
     from lcml.files import atomic_writer, check_place
     from lcml.formats import load_model
-    from lcml.report.measured import Measured
-    from lcml.report.report import report_page
 
     path = check_place(Path(model).with_suffix(".html") if output is None else output)
     device = open_backend(backend)

@@ -51,8 +51,8 @@ def reproduce(
 
     from lcml.cli.run_reproduction import run
     from lcml.errors import SettingsError
-    from lcml.reproduce.experiments import TABLES
-    from lcml.reproduce.runner import Setup
+    from lcml.runs.reproduce.experiments import TABLES
+    from lcml.runs.reproduce.runner import Setup
 
     if no_tracking and tracking_uri is not None:
         raise SettingsError("no_tracking and tracking_uri contradict each other; leave one out")

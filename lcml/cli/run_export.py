@@ -91,7 +91,7 @@ def log_exported(exported: Exported, run_id: str, uri: str) -> Exported:
     if sidecar.exists():
         files[EXPLANATION_FILE] = sidecar.read_bytes()
     example = input_example(exported.model, report.input_dtype, matrix=report.inputs == "matrix")
-    params = {name: getattr(report, name) for name in ("profile", "input_dtype", "opset")}
+    params = {name: getattr(report, name) for name in ("profile", "input_dtype", "opset", "precision")}
     return dataclasses.replace(
         exported, run_id=run_id, model_id=log_onnx(run_id, files, example, params=params, uri=uri)
     )

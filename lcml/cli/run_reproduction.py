@@ -11,12 +11,12 @@ from lcml.cli.common import print_json
 from lcml.cli.progress import TrainProgress
 from lcml.cli.signals import StopSignals
 from lcml.errors import MissingDependencyError, SettingsError
-from lcml.reproduce import runner
-from lcml.reproduce.experiments import Row, rows_of
-from lcml.reproduce.results import RowResult, check_same, load_row, row_path, save_row
-from lcml.reproduce.runner import Setup
-from lcml.reproduce.tables import write_picture, write_tables
 from lcml.runs.recipes import recipe_names
+from lcml.runs.reproduce import runner
+from lcml.runs.reproduce.experiments import Row, rows_of
+from lcml.runs.reproduce.results import RowResult, check_same, load_row, row_path, save_row
+from lcml.runs.reproduce.runner import Setup
+from lcml.runs.reproduce.tables import write_picture, write_tables
 from lcml.runs.training import make_learner
 from lcml.tracking import MlflowTracker, NullTracker, Tracker, experiment_name, store_uri
 from lcml.tracking.store import import_mlflow

@@ -50,7 +50,7 @@ def prepared_run(options: Mapping[str, Any], resumed: str | None) -> Iterator[Pr
 
 def _connected(address: str) -> AbstractContextManager[Any]:
     try:
-        from lcml.cluster.engine import connected
+        from lcml.data.cluster.engine import connected
     except ImportError as error:
         raise MissingDependencyError("dask[distributed]", "dask", "training on a cluster") from error
     return connected(address)

@@ -24,26 +24,34 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
-from scipy.sparse import block_diag, csr_array, eye_array
+from scipy.sparse import block_diag, csr_array, diags_array, eye_array
 
 from lcml.arrays import FloatArray
 from lcml.inputs.column import Column
 from lcml.inputs.columns import ColumnsEncoder
-from lcml.learning.solver import never
+from lcml.learning.solver import LBFGS, SolverSettings, never
 from lcml.model.head import Head
 
-MAX_ITERATIONS = 40
-TOLERANCE = 1e-5
+MAX_ITERATIONS, TOLERANCE = 40, 1e-3
+"""Of a penalty: more steps, or slopes nearer to 0, change nothing that examples held out could tell."""
 
 MANY_COEFFICIENTS, FEW_EXAMPLES = 4096, 2000
 """More coefficients than the one, of at most as many examples as the other, are found as such sums of rows."""
+
+MOST_TOGETHER = 1024
+"""Coefficients whose products with each other are looked at; of more only their squares."""
+
+MOST_DENSE = 1 << 21
+"""Numbers up to which rows are kept dense."""
 
 _BLOCK = 64
 """Columns that are then looked at together."""
 
 _LEAST_DEVIATION = 1e-3
 """Of a column, as a share of its range: an outlier must not make the rest one point."""
+
+_LEAST_PENALTY = 1e-10
+"""Of a coefficient, as a share of its curvature, when steps are measured: weights may be huge, columns the same."""
 
 _LEAST_SQUARE = 1e-12
 """Directions of a smaller share of the largest square are rounding errors."""
@@ -128,28 +136,36 @@ class AdditiveFit:
     weights: FloatArray
     head: Head
 
-    @cached_property
-    def _hats(self) -> Any:
-        return self.design.hats[self.rows]
-
     def totals(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Sums over the rows: of the weights of every set's class (n_sets,), of the weights, and of the squares that
-        every coefficient meets."""
-        of_basis, of_hats = self._transposed
-        squares = np.asarray(of_basis.power(2) @ (of_hats.power(2) @ self.weights))
-        return self.weights @ self.targets, self.weights.sum(), squares
+        """Sums over the rows: of the weights of every set's class (n_sets,), of the weights, and of the products of any
+        two coefficients' columns, the bias' last, (n_theta + 1, n_theta + 1); of many the squares (n_theta + 1,)."""
+        by_class, total, (first, *rest) = self.weights @ self.targets, self.weights.sum(), self._factors
+        if self.design.basis.shape[1] > MOST_TOGETHER:
+            squares = _product([factor**2 for factor in self._transposed], self.weights)
+            return by_class, total, np.append(squares, total)
+        products = first.T @ (first * self.weights[:, None])
+        for factor in rest:
+            products = (factor.T @ products @ factor).toarray()
+        with_bias = _product(self._transposed, self.weights)
+        return by_class, total, np.block([[products, with_bias[:, None]], [with_bias, total]])
 
     def loss_and_gradient(self, theta: Theta) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Sums over the rows, without penalty: the loss, and its gradient by weights and by bias."""
-        logits, weights = (self._hats @ (self.design.basis @ theta.weights) + theta.bias).T, self.weights[:, None]
-        residual = self.head.residual(np, logits, self.targets.T).T * weights
-        loss = (self.head.loss(np, logits, self.targets.T) * weights.T).sum()
-        of_basis, of_hats = self._transposed
-        return loss, of_basis @ (of_hats @ residual), residual.sum(axis=0)
+        logits = np.ascontiguousarray((_product(self._factors, theta.weights) + theta.bias).T)
+        residual = self.head.residual(np, logits, self.targets.T) * self.weights
+        loss = (self.head.loss(np, logits, self.targets.T) * self.weights).sum()
+        return loss, _product(self._transposed, residual.T), residual.sum(axis=1)
 
     @cached_property
-    def _transposed(self) -> tuple[Any, Any]:
-        return self.design.basis.T.tocsr(), self._hats.T.tocsr()  # by rows: a product then writes in order
+    def _factors(self) -> Sequence[Any]:
+        """Of the design's rows; a dense one where these are few."""
+        hats, basis = self.design.hats[self.rows], self.design.basis
+        return [(hats @ basis).toarray()] if hats.shape[0] * basis.shape[1] <= MOST_DENSE else [hats, basis]
+
+    @cached_property
+    def _transposed(self) -> Sequence[Any]:
+        rows = [factor.T for factor in reversed(self._factors)]
+        return [of if isinstance(of, np.ndarray) else of.tocsr() for of in rows]  # a product then writes in order
 
     def start(self) -> Theta:
         return start_of(*self.totals())
@@ -158,11 +174,11 @@ class AdditiveFit:
         return minimise_additive(self.totals(), self.loss_and_gradient, l2, start, *options)
 
 
-def start_of(by_class: FloatArray, total: FloatArray, squares: FloatArray) -> Theta:
+def start_of(by_class: FloatArray, total: FloatArray, products: FloatArray) -> Theta:
     """Of the sums of `AdditiveFit.totals` no coefficient, and the bias of the classes' shares."""
     shares = (by_class + 0.5) / (total + 1)
     bias = np.log(shares / (1 - shares)) if len(shares) == 1 else np.log(shares)
-    return Theta(np.zeros((len(squares), len(bias))), bias)
+    return Theta(np.zeros((len(products) - 1, len(bias))), bias)
 
 
 def minimise_additive(
@@ -174,28 +190,50 @@ def minimise_additive(
     max_iterations: int = MAX_ITERATIONS,
     should_stop: Callable[[], bool] = never,
 ) -> Theta:
-    """Where the loss is least, from `start`, by the sums of `AdditiveFit` over all rows; tolerance: of the gradient of
-    the mean loss, preconditioned."""
-    by_class, total, squares = totals
+    """Where the loss is least, from `start`, by the sums of `AdditiveFit` over all rows.
+
+    L-BFGS in the axes of the curvature p (1 - p) X' W X + l2 that the loss would have with the classes' shares as p,
+    scaled so that the mean loss bends by 1 there: of a slope within `tolerance` half the square is left to gain.
+    """
+    by_class, total, products = totals
     share, total = by_class / total, float(total)
     curvature = max(float((share * (1 - share)).mean()), 1e-3)
-    scale = np.append(1 / np.sqrt(squares * curvature + l2), 1 / np.sqrt(total * curvature))[:, None]
+    axes = _axes(curvature * products, np.append(np.full(len(products) - 1, l2), 0.0)) * total**0.5
+    first = np.vstack([start.weights, start.bias])
 
-    def value_and_gradient(flat: FloatArray) -> tuple[float, FloatArray]:
-        theta = flat.reshape(len(scale), -1) * scale
+    def at(steps: FloatArray) -> FloatArray:
+        found: FloatArray = first + axes @ steps.reshape(first.shape)
+        return found
+
+    def evaluated(steps: FloatArray) -> tuple[float, FloatArray]:
+        theta = at(steps)
         loss, by_weights, by_bias = loss_and_gradient(Theta(theta[:-1], theta[-1]))
-        gradient = np.vstack([by_weights + l2 * theta[:-1], by_bias])
-        return (float(loss) + l2 / 2 * float((theta[:-1] ** 2).sum())) / total, (gradient * scale).ravel() / total
+        slope = axes.T @ np.vstack([by_weights + l2 * theta[:-1], by_bias])
+        return (float(loss) + l2 / 2 * float((theta[:-1] ** 2).sum())) / total, slope.ravel() / total
 
-    def stop(_: FloatArray) -> None:
+    nothing = np.zeros(first.size)
+    search = LBFGS(nothing, *evaluated(nothing), SolverSettings(max_iterations, tolerance))
+    while search.is_open:
+        search.update(*evaluated(search.trial()))
         if should_stop():
-            raise StopIteration
-
-    first = np.vstack([start.weights, start.bias]) / scale
-    options = {"maxiter": max_iterations, "gtol": tolerance, "ftol": tolerance}
-    found = minimize(value_and_gradient, first.ravel(), jac=True, method="L-BFGS-B", options=options, callback=stop)
-    theta = found.x.reshape(len(scale), -1) * scale
+            break
+    theta = at(search.point)
     return Theta(theta[:-1], theta[-1])
+
+
+def _axes(curvature: FloatArray, penalty: FloatArray) -> Any:
+    """Directions, in columns, of curvature 1 that do not bend into each other, as far as the curvature tells."""
+    if curvature.ndim == 1:
+        return diags_array(1 / np.sqrt(curvature + penalty))
+    added = penalty + _LEAST_PENALTY * np.diag(curvature)
+    return np.linalg.inv(np.linalg.cholesky(curvature + np.diag(added))).T
+
+
+def _product(factors: Sequence[Any], right: FloatArray) -> FloatArray:
+    """The product of all, from the right on."""
+    for factor in reversed(factors):
+        right = factor @ right
+    return right
 
 
 def is_in_span(columns: Sequence[Column], n_examples: int) -> bool:
@@ -219,7 +257,7 @@ def _block(
     firsts = np.cumsum([0, *states])
     mass = hats.T @ weights if mass is None else mass
     lines = [_line(column, mass[first : first + n]) for column, first, n in zip(columns, firsts, states, strict=False)]
-    return hats, block_diag([_basis(column, line) for column, line in zip(columns, lines, strict=True)], format="csr")
+    return hats, csr_array(block_diag([_basis(*of_column) for of_column in zip(columns, lines, strict=True)]))
 
 
 def _all_hats(columns: Sequence[Column], codes: FloatArray) -> Any:

@@ -11,6 +11,7 @@ Sources: Friedman, Greedy Function Approximation, 2001; the second order is Chen
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -102,6 +103,11 @@ class GrownTree:
     levels: tuple[Level, ...]
     values: FloatArray
 
+    @cached_property
+    def n_leaves(self) -> int:
+        """Of different values."""
+        return len(np.unique(self.values, axis=0))
+
 
 class BoostedRows:
     """Some rows that trees are grown for: bins (n_columns, n_rows), weights (n_rows,); residuals: from logits
@@ -122,6 +128,7 @@ class BoostedRows:
         self._statistics: FloatArray | None = None
         self._of_all: tuple[float, float] = 0.0, 0.0
         self._nodes: list[NDArray[np.int32]] = []
+        self._above = np.zeros((0, 0, 0, 0))
 
     def sums(self, levels: Sequence[Level], columns: NDArray[np.intp]) -> tuple[float, float, FloatArray]:
         """Under the levels of a tree so far: the sums of the curvatures, averaged over the sets, and of the weights of
@@ -129,25 +136,28 @@ class BoostedRows:
         statistics, node = self._under(levels)
         n_columns, n_nodes = len(columns), 1 << len(levels)
         found = np.zeros((n_columns, n_nodes, int(self._n_bins[columns].max()), statistics.shape[1]))
+        above, self._above = self._above, found
+        rows, fewer = np.arange(len(node)), np.zeros(0, np.intp)
+        if above.shape[:2] == (n_columns, n_nodes // 2):  # of two contexts that of more rows is what the other leaves
+            fewer = np.bincount(node, minlength=n_nodes).reshape(-1, 2).argmin(axis=1)
+            rows = np.flatnonzero(fewer[node >> 1] == node & 1)
         kernel = self.backend.bin_sums or bin_sums
 
         def add_up(of: slice) -> None:
-            kernel(self.bins[of if n_columns == len(self.bins) else columns[of]], node, statistics, found[of])
+            bins = self.bins[of if n_columns == len(self.bins) else columns[of]]
+            kernel(bins, rows, node, statistics, found[of])
 
-        size = n_columns * len(node)
+        size = n_columns * len(rows)
         step = -(-n_columns // _SLICES) if size > _MANY else n_columns
         list(self.backend.map(add_up, [slice(first, first + step) for first in range(0, n_columns, step)]))
+        for a, side in enumerate(fewer):
+            np.subtract(above[:, a], found[:, 2 * a + side], out=found[:, 2 * a + 1 - side])
         return (*self._of_all, found)
-
-    def leaf_sums(self, levels: Sequence[Level]) -> tuple[FloatArray]:
-        """(n_leaves, 2 n_sets) sums of residuals and curvatures."""
-        statistics, node = self._under(levels)
-        return (np.stack([np.bincount(node, one, 1 << len(levels)) for one in statistics.T[:-1]], axis=1),)
 
     def add(self, tree: GrownTree) -> None:
         """Go on from what the tree says."""
         self.logits += tree.values[self._under(tree.levels)[1]]
-        self._statistics, self._nodes = None, []
+        self._statistics, self._nodes, self._above = None, [], self._above[:0]
 
     def _under(self, levels: Sequence[Level]) -> tuple[FloatArray, NDArray[np.int32]]:
         """Weighted residuals, curvatures and weights for the logits as they are, and (n_rows,) the contexts."""
@@ -164,14 +174,13 @@ class BoostedRows:
 
 
 class Booster:
-    """Boosting by sums over rows, wherever these are: sums and leaf_sums as `BoostedRows` has them, of all rows; add:
-    tells the rows of a new tree."""
+    """Boosting by sums over rows, wherever these are: sums as `BoostedRows` has them, of all rows; add: tells the rows
+    of a new tree."""
 
     def __init__(
         self,
         columns: Sequence[ColumnBins],
         sums: Callable[[Sequence[Level], NDArray[np.intp]], Sequence[Any]],
-        leaf_sums: Callable[[Sequence[Level]], Sequence[Any]],
         add: Callable[[GrownTree], object],
         depth: int,
         rate: float,
@@ -179,7 +188,7 @@ class Booster:
     ) -> None:
         self.columns, self.depth, self.rate, self.backend = columns, depth, rate, backend
         self.trees: list[GrownTree] = []
-        self._sums, self._leaf_sums, self._add = sums, leaf_sums, add
+        self._sums, self._add = sums, add
         self._n_bins = np.array([column.n_bins for column in columns])
         self._is_category = np.array([column.is_category for column in columns])
         self._looked_at = np.arange(len(columns))
@@ -187,43 +196,54 @@ class Booster:
     def add_tree(self) -> GrownTree:
         """Grow a tree for the logits as they are, and add what its leaves say."""
         if len(self.columns) > WIDE and len(self.trees) % RENEWED == 0:
-            gain = self._search(np.arange(len(self.columns)), ())[0]
+            gain = self._search(np.arange(len(self.columns)), ())[1]
             self._looked_at = np.sort(np.argsort(-gain[:, 0], kind="stable")[:MOST_COLUMNS])
         levels: list[Level] = []
         for _ in range(self.depth):
-            levels.append(self._best_level(levels))
-        (sums,) = self._leaf_sums(levels)
-        n_sets = sums.shape[1] // 2
-        tree = GrownTree(tuple(levels), -self.rate * sums[:, :n_sets] / (sums[:, n_sets:] + self._l2))
+            level, of_bins = self._best_level(levels)
+            levels.append(level)
+        yes = answers(level, self.columns[level.column])
+        sums = np.stack([~yes, yes], axis=1).astype(np.float64) @ of_bins[:, : yes.shape[1]]
+        residuals, curvatures = np.split(sums.reshape(2 * len(yes), -1)[:, :-1], 2, axis=1)
+        tree = GrownTree(tuple(levels), -self.rate * residuals / (curvatures + self._l2))
         self._add(tree)
         self.trees.append(tree)
         return tree
 
-    def _best_level(self, levels: Sequence[Level]) -> Level:
-        """The column, and what its contexts ask, that gain most."""
-        gain, place = self._search(self._looked_at, levels)
+    def _best_level(self, levels: Sequence[Level]) -> tuple[Level, FloatArray]:
+        """The column, and what its contexts ask, that gain most; its `bin_sums`."""
+        sums, gain, place = self._search(self._looked_at, levels)
         best = int(gain.sum(axis=1).argmax())
         gap_below, cut = np.divmod(place[best], MOST_BINS)
-        return Level(int(self._looked_at[best]), gain[best] > 0, cut, gap_below == 0)
+        level = Level(int(self._looked_at[best]), gain[best] > 0, cut, gap_below == 0)
+        return level, sums[best]
 
-    def _search(self, columns: NDArray[np.intp], levels: Sequence[Level]) -> tuple[FloatArray, NDArray[np.int64]]:
-        """`best_questions` of some columns, ascending."""
+    def _search(
+        self, columns: NDArray[np.intp], levels: Sequence[Level]
+    ) -> tuple[FloatArray, FloatArray, NDArray[np.int64]]:
+        """`bin_sums` and `best_questions` of some columns, ascending."""
         kernel = self.backend.best_questions or best_questions
         curvature, weight, sums = self._sums(levels, columns)
         self._l2 = PRIOR_ROWS * float(curvature) / float(weight)
         gain, place = np.zeros(sums.shape[:2]), np.zeros(sums.shape[:2], np.int64)
         kernel(sums, self._n_bins[columns], self._is_category[columns], self._l2, LEAST_BRANCH, gain, place)
-        return gain, place
+        return sums, gain, place
 
 
-def bin_sums(bins: NDArray[np.uint8], node: NDArray[np.int32], statistics: FloatArray, sums: FloatArray) -> None:
-    """Add up statistics (n_rows, n_statistics) by column, context and bin.
+def bin_sums(
+    bins: NDArray[np.uint8],
+    rows: NDArray[np.intp],
+    node: NDArray[np.int32],
+    statistics: FloatArray,
+    sums: FloatArray,
+) -> None:
+    """Add up statistics (n_rows, n_statistics) of the rows with these numbers by column, context and bin.
 
     bins (n_columns, n_rows); node (n_rows,) contexts; sums (n_columns, n_nodes, n_bins, n_statistics) are filled.
     """
     _, n_nodes, width, _ = sums.shape
-    for j, flat in enumerate(node * width + bins):
-        of_column = [np.bincount(flat, one, n_nodes * width) for one in statistics.T]
+    for j, flat in enumerate(node[rows] * width + bins[:, rows]):
+        of_column = [np.bincount(flat, one, n_nodes * width) for one in statistics[rows].T]
         sums[j] = np.stack(of_column, axis=1).reshape(sums.shape[1:])
 
 
@@ -267,13 +287,18 @@ def best_questions(
     gain[:] = np.maximum(both.max(axis=2), 0)
 
 
-def descend(level: Level, column: ColumnBins, bins: NDArray[np.uint8], node: NDArray[np.int32]) -> NDArray[np.int32]:
-    """(n,) the contexts of the next level."""
+def answers(level: Level, column: ColumnBins) -> NDArray[np.bool_]:
+    """(n_contexts, n_bins) what every bin answers, no where a context does not ask."""
     of_bin, cut = np.arange(column.n_bins), level.cut[:, None]
     yes = of_bin == cut if column.is_category else of_bin > cut
     if not column.is_category:
         yes[:, column.gap] = level.gap_above
-    below = (2 * np.arange(len(cut))[:, None] + (yes & level.asks[:, None])).astype(np.int32)
+    return np.asarray(yes & level.asks[:, None])
+
+
+def descend(level: Level, column: ColumnBins, bins: NDArray[np.uint8], node: NDArray[np.int32]) -> NDArray[np.int32]:
+    """(n,) the contexts of the next level."""
+    below = 2 * np.arange(len(level.cut), dtype=np.int32)[:, None] + answers(level, column)
     found: NDArray[np.int32] = below.ravel()[node * column.n_bins + bins]
     return found
 

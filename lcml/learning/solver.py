@@ -79,7 +79,7 @@ def minimise(
 
         points = np.zeros_like(_by_loss(start, n_losses))
         losses, slopes = evaluate(points)
-        searches = [_LBFGS(*values, settings) for values in zip(points, losses, slopes, strict=True)]
+        searches = [LBFGS(*values, settings) for values in zip(points, losses, slopes, strict=True)]
         while any(search.is_open for search in searches):
             trials = np.stack([search.trial() for search in searches])
             for search, loss, slope in zip(searches, *evaluate(trials), strict=True):
@@ -96,7 +96,7 @@ def minimise(
 
 
 @dataclass(eq=False)
-class _LBFGS:
+class LBFGS:
     """L-BFGS on one loss, a pass at a time: evaluate `trial()`, then `update` with what came out."""
 
     point: FloatArray

@@ -250,7 +250,7 @@ class TableLearner:
     def report(self, phase: str, round: int, run: Run, valid: Quality, improved: bool) -> RoundReport:
         train_accuracy, train_log_loss = run.reached(self.threshold)
         l2 = self.strength / float(self._weights.sum())
-        n_leaves = sum(len(np.unique(tree.values, axis=0)) for tree in run.trees)
+        n_leaves = sum(tree.n_leaves for tree in run.trees)
         n_parameters = self._head.n_sets(self.n_classes) * (self.encoder.n_outputs + n_leaves - len(run.trees) + 1)
         return RoundReport(
             phase=phase,

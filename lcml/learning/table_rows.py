@@ -101,17 +101,14 @@ class TableRows:
 
         def residuals(logits: FloatArray) -> tuple[FloatArray, FloatArray]:
             p = self._head.inverse_link(np, logits.T).T
-            return p - self._targets[run.train], p * (1 - p)
+            return p - run.problem.targets, p * (1 - p)
 
-        bins, weights = np.ascontiguousarray(self._bins[:, run.train]), self.weights[run.train]
-        rows = BoostedRows(self._cuts, bins, weights, residuals, run.logits.copy(), self._backend)
+        bins = np.ascontiguousarray(self._bins[:, run.train])
+        rows = BoostedRows(self._cuts, bins, run.problem.weights, residuals, run.logits.copy(), self._backend)
         self._boosted[key] = _Boosted(rows)
 
     def sums(self, key: Key, levels: Sequence[Level], columns: NDArray[np.intp]) -> tuple[float, float, FloatArray]:
         return self._boosted[key].rows.sums(levels, columns)
-
-    def leaf_sums(self, key: Key, levels: Sequence[Level]) -> tuple[FloatArray]:
-        return self._boosted[key].rows.leaf_sums(levels)
 
     def add(self, key: Key, tree: GrownTree) -> None:
         self._boosted[key].rows.add(tree)

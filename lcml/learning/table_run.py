@@ -10,7 +10,8 @@ import numpy as np
 from lcml.arrays import FloatArray
 from lcml.backend import Backend
 from lcml.backend.spread import Spread, added
-from lcml.learning.additive import minimise_additive, start_of
+from lcml.backend.threads import single_threaded_blas
+from lcml.learning.additive import Theta, minimise_additive, start_of
 from lcml.learning.boosting import Booster, ColumnBins, GrownTree
 from lcml.learning.table_rows import Key, TableRows
 
@@ -18,6 +19,7 @@ from lcml.learning.table_rows import Key, TableRows
 class Run:
     """The run with this number of the rows; `cuts`: where trees may cut the columns; chooses: whether rows choose."""
 
+    @single_threaded_blas()
     def __init__(
         self,
         rows: Spread[TableRows],
@@ -33,7 +35,7 @@ class Run:
         self._booster_of = partial(Booster, cuts, rate=rate, backend=backend)
         self._key: Key | None = None
         self._totals = self._sum(TableRows.totals, number)
-        self._last = self.theta = start_of(*self._totals)
+        self._last = self._start = self.theta = start_of(*self._totals)
         self.trees: list[GrownTree] = []
 
     @property
@@ -47,10 +49,13 @@ class Run:
         total = float(self._totals[1])
         return float(right) / total, float(lost) / total
 
+    @single_threaded_blas()
     def fit(self, strength: float) -> None:
-        """The additive part with that penalty, from where the last one ended."""
+        """The additive part with that penalty, from where the last ones point to."""
         of_run = partial(self._sum, TableRows.loss_and_gradient, self._number)
-        self._last = minimise_additive(self._totals, of_run, strength, self._last, should_stop=self._should_stop)
+        before, start = self._last, self._start
+        last = self._last = minimise_additive(self._totals, of_run, strength, start, should_stop=self._should_stop)
+        self._start = Theta(2 * last.weights - before.weights, 2 * last.bias - before.bias)
         if self._chooses:
             self.choosing_logits = np.concatenate(self._rows.ask(TableRows.choosing_logits, self._number, self._last))
 
@@ -71,12 +76,12 @@ class Run:
         self._rows.tell(TableRows.boost, key)
         self._booster = self._booster_of(
             partial(self._sum, TableRows.sums, key),
-            partial(self._sum, TableRows.leaf_sums, key),
             lambda tree: self._rows.tell(TableRows.add, key, tree),
             depth,
         )
         self.trees = self._booster.trees
 
+    @single_threaded_blas()
     def grow(self, n_trees: int) -> list[FloatArray]:
         """So many trees more, fewer where time is over; the logits of the rows that choose, after each."""
         assert self._key is not None

@@ -14,11 +14,11 @@ import numpy as np
 
 import lcml
 from lcml.explain.contributions import top_conditions
+from lcml.explain.report.measured import Measured
 from lcml.model.head import THRESHOLD
 from lcml.model.intervals import Interval, auc_intervals, log_loss, wilson
 from lcml.model.metrics import N_BINS, calibration_error, confusion_matrix
 from lcml.model.model import LogisticCircuit
-from lcml.report.measured import Measured
 from lcml.runs.config import TrainConfig
 
 MOST_CLASSES = 50

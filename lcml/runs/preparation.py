@@ -85,7 +85,7 @@ def prepare(
     engine: Any = None,
 ) -> Prepared:
     """Load and encode the data and choose the vtree; a checkpoint resumed (from `checkpoint_path`) brings its own.
-    engine: a `lcml.cluster.engine.ClusterEngine` that holds the examples, and reads Parquet parts.
+    engine: a `lcml.data.cluster.engine.ClusterEngine` that holds the examples, and reads Parquet parts.
 
     Raises OutputError where the model or the checkpoint could not be written, DataError for data that cannot be learned
     from or that are not those of the checkpoint, and SettingsError, FormatError, MissingDependencyError.

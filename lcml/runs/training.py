@@ -207,8 +207,8 @@ class _Run:
 
     def _write_report(self, model: LogisticCircuit) -> Path:
         """The page about the model on the test rows, or those of validation, beside it and among the run's files."""
-        from lcml.report.measured import Measured
-        from lcml.report.report import report_page
+        from lcml.explain.report.measured import Measured
+        from lcml.explain.report.report import report_page
 
         splits, path = self.prepared.splits, self.prepared.config.model_path.with_suffix(".html")
         rows, examples = ("test", splits.test) if len(splits.test) else ("valid", splits.valid)

@@ -1,9 +1,11 @@
-"""What the exported circuits are compared with, as ONNX: the paper's MLP, LightGBM and a random forest on MNIST.
+"""What the exported circuits are compared with, as ONNX: the paper's MLP, two convolutional networks, LightGBM and a
+random forest on MNIST. Networks have random weights, which take as long as trained ones.
 
 The trees are converted by hand to ai.onnx.ml.TreeEnsembleClassifier: nothing but the trees is timed.
 """
 
 import gzip
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -29,7 +31,7 @@ def mnist(data_dir: Path, split: str) -> tuple[NDArray[np.uint8], NDArray[np.uin
 
 
 def mlp() -> onnx.ModelProto:
-    """The paper's MLP: ReLU and a softmax; random weights take as long as trained ones."""
+    """The paper's MLP: ReLU and a softmax."""
     generator = np.random.default_rng(0)
     nodes, constants, value = [], [], "features"
     for i, (width, following) in enumerate(pairwise(MLP_LAYERS)):
@@ -41,6 +43,51 @@ def mlp() -> onnx.ModelProto:
         nodes.append(helper.make_node("Softmax" if value == "probabilities" else "Relu", [f"z{i}"], [value]))
     nodes.append(helper.make_node("ArgMax", [value], ["label"], axis=1, keepdims=0))
     return _model(nodes, constants)
+
+
+def lenet5() -> onnx.ModelProto:
+    """LeNet-5 with ReLU, convolutions that keep the image's size, and maxima of 2 x 2: 107,786 parameters."""
+    return _convolutional((6, 16), 5, (120, 84))
+
+
+def cnn() -> onnx.ModelProto:
+    """As `lenet5`, with 32 and 64 channels of 3 x 3 and 128 hidden units: 421,642 parameters."""
+    return _convolutional((32, 64), 3, (128,))
+
+
+def _convolutional(channels: Sequence[int], width: int, hidden: Sequence[int]) -> onnx.ModelProto:
+    generator, side = np.random.default_rng(0), 28
+    shape = numpy_helper.from_array(np.array([-1, 1, side, side]), "shape")
+    nodes, constants, value = [helper.make_node("Reshape", ["features", "shape"], ["images"])], [shape], "images"
+
+    def weights(*sizes: int) -> list[str]:
+        scale, number = 1 / np.sqrt(np.prod(sizes[1:])), len(constants)
+        constants.append(numpy_helper.from_array(generator.normal(size=sizes, scale=scale).astype("f4"), f"w{number}"))
+        constants.append(numpy_helper.from_array(np.zeros(sizes[0], np.float32), f"b{number}"))
+        return [f"w{number}", f"b{number}"]
+
+    for i, (before, after) in enumerate(pairwise((1, *channels))):
+        of_layer = weights(after, before, width, width)
+        nodes += [
+            helper.make_node("Conv", [value, *of_layer], [f"c{i}"], pads=[width // 2] * 4),
+            helper.make_node("Relu", [f"c{i}"], [f"r{i}"]),
+            helper.make_node("MaxPool", [f"r{i}"], [f"p{i}"], kernel_shape=[2, 2], strides=[2, 2]),
+        ]
+        value, side = f"p{i}", side // 2
+    nodes.append(helper.make_node("Flatten", [value], ["flat"]))
+    value = "flat"
+    for i, (before, after) in enumerate(pairwise((channels[-1] * side**2, *hidden, 10))):
+        nodes.append(helper.make_node("Gemm", [value, *weights(after, before)], [f"z{i}"], transB=1))
+        value = f"z{i}" if after == 10 else f"h{i}"
+        nodes += [helper.make_node("Relu", [f"z{i}"], [value])] * (after != 10)
+    nodes.append(helper.make_node("Softmax", [value], ["probabilities"]))
+    nodes.append(helper.make_node("ArgMax", ["probabilities"], ["label"], axis=1, keepdims=0))
+    return _model(nodes, constants)
+
+
+def n_weights(network: onnx.ModelProto) -> int:
+    """Numbers of a network's weights and biases."""
+    return sum(int(np.prod(each.dims)) for each in network.graph.initializer if each.data_type == TensorProto.FLOAT)
 
 
 def lightgbm(images: NDArray[Any], labels: NDArray[Any]) -> onnx.ModelProto:

@@ -15,7 +15,7 @@ from lcml.backend import get_backend
 from lcml.circuits import vtree as vtrees
 from lcml.circuits.parts import initial_part
 from lcml.circuits.views import IdentityView
-from lcml.cluster.engine import ClusterEngine
+from lcml.data.cluster.engine import ClusterEngine
 from lcml.learning.objective import Objective
 from lcml.passes.feature_store import Features, FeatureStore
 from lcml.passes.spread_store import SpreadStore

@@ -37,7 +37,6 @@ SETS = (
 N_FOLDS = 5
 LEAST_PROBABILITY = 1e-6
 NOT_MEASURED = "-"
-BEGIN, END = "<!-- tests.bench.tables: begin -->", "<!-- tests.bench.tables: end -->"
 
 Labels = NDArray[np.intp]
 Probabilities = NDArray[np.float64]
@@ -112,23 +111,25 @@ def markdown(cache: Cache, seconds: bool = False) -> str:
             ranks = mean_ranks(values, measure in HIGHER_IS_BETTER)
             best = [_bold(f"{rank:.2f}", rank == ranks.min()) for rank in ranks]
             rows.append([f"mean rank (n = {len(complete)})", *best])
-        blocks.append(_table([measure, *titles], rows))
+        blocks.append(as_table([measure, *titles], rows))
     units = [f"{CONTENDERS[model].title}: {CONTENDERS[model].unit}" for model in models]
-    blocks.append(_table(["size", *units], [[name, *_sizes(cache[name], models)] for name in sets]))
+    blocks.append(as_table(["size", *units], [[name, *_sizes(cache[name], models)] for name in sets]))
     releases = {f"{CONTENDERS[m].package} {of_set[m]['version']}" for of_set in cache.values() for m in of_set}
     return "\n\n".join([*blocks, f"Releases: {', '.join(sorted(releases))}."])
 
 
-def between_markers(text: str, content: str) -> str:
-    """`text` with `content` in place of what stands between its two markers."""
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
+def between_markers(text: str, content: str, script: str = "tables") -> str:
+    """`text` with `content` in place of what stands between the two markers of the module `script`."""
+    first, last = (f"<!-- tests.bench.{script}: {end} -->" for end in ("begin", "end"))
+    before, begin, rest = text.partition(first)
+    _, end, after = rest.partition(last)
     if not end:
-        raise SystemExit(f"expected the lines {BEGIN} and {END} in the file; add them where the tables belong")
+        raise SystemExit(f"expected the lines {first} and {last} in the file; add them where the tables belong")
     return f"{before}{begin}\n\n{content}\n\n{end}{after}"
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def as_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table in Markdown."""
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows))
 
 

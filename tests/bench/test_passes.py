@@ -27,7 +27,7 @@ from lcml.passes.feature_map import FeatureMap
 from lcml.passes.feature_store import FeatureStore
 from lcml.passes.flows import example_flows
 from lcml.passes.plan import compile_plan
-from lcml.reproduce.benchmark import BASELINE, REFERENCE, SparseBackend, interleaved, random_inputs
+from lcml.runs.reproduce.benchmark import BASELINE, REFERENCE, SparseBackend, interleaved, random_inputs
 from tests.bench.circuits import mnist_model
 from tests.worlds import grown, random_splits
 

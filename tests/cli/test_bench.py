@@ -15,7 +15,7 @@ from lcml.circuits.views import WindowView
 from lcml.cli import app
 from lcml.inputs.encoders import BooleanEncoder, ScaleEncoder
 from lcml.passes.feature_map import FeatureMap
-from lcml.reproduce.benchmark import available_backends, element_evaluations, interleaved, random_inputs
+from lcml.runs.reproduce.benchmark import available_backends, element_evaluations, interleaved, random_inputs
 
 from ..worlds import grown
 

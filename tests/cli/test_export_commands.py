@@ -75,6 +75,14 @@ def test_a_file_that_predicts_what_the_model_predicts(model: LogisticCircuit, pa
     assert about["lcml.source_sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
+def test_weights_of_eight_bits(path: Path) -> None:
+    target = path.with_suffix(".onnx")
+    lines = output("export", path, "-o", target, "--precision", "int8").splitlines()
+    assert f"weights int8, {target.stat().st_size} bytes" in lines[0]
+    assert lines[-1].startswith("int8: probabilities within ")
+    assert metadata(target)["lcml.precision"] == "int8"
+
+
 def test_a_repository_with_all_that_was_asked_for(model: LogisticCircuit, path: Path, animals: Any) -> None:
     models = path.parent / "models"
     options = ("--profile", "portable", "--input-dtype", "float64", "--explain", "--opset", "17", "--no-self-check")
@@ -98,6 +106,7 @@ def test_a_repository_with_all_that_was_asked_for(model: LogisticCircuit, path: 
     [
         (("-o", "a.onnx", "--profile", "fast"), "unknown export profile 'fast': expected one of auto, throughput"),
         (("-o", "a.onnx", "--input-dtype", "int4"), "unknown input type 'int4': expected one of auto, float32"),
+        (("-o", "a.onnx", "--precision", "int4"), "unknown precision 'int4': expected one of float32, int16, int8"),
         (("-o", "a.onnx", "--opset", "9"), "opset 9: expected 16 to"),
         (("-o", "a.onnx", "--name", "b"), "--name and --version are for a repository, but a.onnx is a file"),
         (("-o", "a", "--name", "b/c"), "model name 'b/c'"),

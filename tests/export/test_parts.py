@@ -22,6 +22,7 @@ from lcml.model.head import predicted_codes
 from lcml.model.model import LogisticCircuit
 from lcml_export import export_model, windows
 from lcml_export.compiled import compile_model
+from lcml_export.verification import has_reference
 from tests.export.models import (
     PROFILES,
     models_of_parts,
@@ -49,6 +50,9 @@ def image_model(seed: int = 0, rounds: int = 6) -> LogisticCircuit:
     parts = [Part.full(view, grown(window_vtree(view), seed, rounds)) for view in views]
     parts.append(Part.full(IdentityView(72), grown(vtrees.balanced(72), seed, rounds)))
     return weighted_model(parts, encoder, (0, 1, 2), "sigmoid", np.random.default_rng(seed))
+
+
+RUNTIMES = ("onnxruntime", "reference")[: 1 + has_reference()]
 
 
 def images(n_examples: int, seed: int = 0, n_features: int = 36) -> Any:
@@ -93,6 +97,8 @@ def test_the_self_check_passes(tmp_path: Path, profile: Any) -> None:
     assert report.n_features == model.weights.shape[1]
     assert all(check.passed for check in report.checks)
     assert max(check.tolerance for check in report.checks) < 0.05
+    by_runtime = {runtime: {c.batch for c in report.checks if c.runtime == runtime} for runtime in RUNTIMES}
+    assert by_runtime == {"onnxruntime": {0, 1, 2, 127, 128, 129}} | {key: {0, 1, 2, 17} for key in RUNTIMES[1:]}
     metadata = {entry.key: entry.value for entry in onnx.load(tmp_path / "model.onnx").metadata_props}
     assert metadata["lcml.n_elements"] == str(sum(part.circuit.n_elements for part in model.parts))
 

@@ -37,7 +37,12 @@ def labels() -> np.ndarray:
 
 
 @pytest.mark.parametrize("l2", [0.3, 30.0])
-def test_it_is_ridge_logistic_regression_of_its_basis(encoder: ColumnsEncoder, l2: float) -> None:
+@pytest.mark.parametrize("most", [{}, {"MOST_DENSE": 0}, {"MOST_DENSE": 0, "MOST_TOGETHER": 0}, {"MOST_TOGETHER": 0}])
+def test_it_is_ridge_logistic_regression_of_its_basis(
+    encoder: ColumnsEncoder, l2: float, most: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in most.items():
+        monkeypatch.setattr(f"lcml.learning.additive.{name}", value)
     weights = np.random.default_rng(2).integers(1, 3, N).astype(float)
     design = AdditiveDesign(encoder.columns, encoder.codes(table()), weights)
     problem = AdditiveFit(design, np.arange(N), labels()[:, None].astype(float), weights, HEADS["sigmoid"])
@@ -47,6 +52,31 @@ def test_it_is_ridge_logistic_regression_of_its_basis(encoder: ColumnsEncoder, l
         basis, labels(), weights
     )
     np.testing.assert_allclose(design.logits(theta)[:, 0], other.decision_function(basis), atol=1e-4)
+
+
+@pytest.mark.parametrize("most", [1 << 21, 0])
+def test_the_products_of_columns_are_summed_over_the_rows(
+    encoder: ColumnsEncoder, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lcml.learning.additive.MOST_DENSE", most)
+    weights, rows = np.random.default_rng(2).uniform(size=N), np.arange(3, N, 2)
+    design = AdditiveDesign(encoder.columns, encoder.codes(table()), weights)
+    problem = AdditiveFit(design, rows, labels()[rows, None].astype(float), weights[rows], HEADS["sigmoid"])
+    columns = np.column_stack([(design.hats @ design.basis).toarray()[rows], np.ones(len(rows))])
+    expected = sum(w * np.outer(x, x) for w, x in zip(weights[rows], columns, strict=True))
+    np.testing.assert_allclose(problem.totals()[2], expected, atol=1e-12)
+
+
+def test_columns_that_are_equal_and_weights_that_are_huge_leave_it_solvable() -> None:
+    values = np.tile(np.random.default_rng(8).normal(size=(N, 1)), 3)
+    twice = Table(tuple(RawColumn(name) for name in "abc"), values)
+    encoder, weights = fit_columns(twice)[0], np.full(N, 1e12)
+    design = AdditiveDesign(encoder.columns, encoder.codes(twice), weights)
+    targets = (values[:, :1] + np.random.default_rng(9).normal(size=(N, 1)) > 0).astype(float)
+    problem = AdditiveFit(design, np.arange(N), targets, weights, HEADS["sigmoid"])
+    p = HEADS["sigmoid"].inverse_link(np, design.logits(problem.minimise(0.1, problem.start())))
+    assert p.sum() == pytest.approx(targets.sum(), rel=1e-2)  # at the optimum equal, as the bias has no penalty
+    assert np.corrcoef(p[:, 0], targets[:, 0])[0, 1] > 0.5
 
 
 def test_softmax_is_multinomial_regression(encoder: ColumnsEncoder) -> None:

@@ -38,7 +38,7 @@ def booster(backend: str, n_sets: int = 1, depth: int = 2) -> tuple[BoostedRows,
 
 
 def boosted(rows: BoostedRows, depth: int) -> Booster:
-    return Booster(rows.columns, rows.sums, rows.leaf_sums, rows.add, depth, 0.1, rows.backend)
+    return Booster(rows.columns, rows.sums, rows.add, depth, 0.1, rows.backend)
 
 
 def answers(column: int, question: tuple[int, bool]) -> NDArray[np.bool_]:
@@ -96,6 +96,23 @@ def test_every_level_asks_what_gains_most(backend: str, n_sets: int) -> None:
         np.testing.assert_allclose(tree.values[leaf], expected, atol=1e-12)
         assert (leaves(tree, columns(), bins())[rows] == leaf).all()
         np.testing.assert_allclose(given.logits[rows], np.tile(expected, (int(rows.sum()), 1)), atol=1e-12)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "numba"])
+def test_every_level_has_the_sums_of_all_its_rows(backend: str) -> None:
+    given, _ = booster(backend, 2, 3)
+    residual, curvature = given.residuals(given.logits)
+    statistics = np.column_stack([residual, curvature, np.ones(N)]) * given.weights[:, None]
+    levels = boosted(booster(backend, 2, 3)[0], 3).add_tree().levels
+    for depth in (0, 1, 2, 2, 3, 1):  # in turn, again, and out of turn
+        node = np.zeros(N, int)
+        for level in levels[:depth]:
+            yes = [answers(level.column, (int(level.cut[a]), bool(level.gap_above[a]))) for a in range(len(level.cut))]
+            node = 2 * node + (np.stack(yes)[node, np.arange(N)] & level.asks[node])
+        _, _, found = given.sums(levels[:depth], np.arange(2))
+        for column, a, b in itertools.product(range(2), range(1 << depth), range(5)):
+            rows = (node == a) & (bins()[column] == b)
+            np.testing.assert_allclose(found[column, a, b], statistics[rows].sum(axis=0), atol=1e-12)
 
 
 def test_cuts_lie_between_values_and_gaps_have_a_bin_of_their_own() -> None:

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 
 from lcml.backend import get_backend
 from lcml.inputs.knots import WIDE, fit_columns
@@ -14,6 +13,7 @@ from lcml.inputs.table import RawColumn, Table
 from lcml.learning.additive import AdditiveDesign, AdditiveFit
 from lcml.learning.folds import chosen_by_folds
 from lcml.learning.settings import LearnSettings
+from lcml.learning.solver import LBFGS
 from lcml.learning.state import EncodedSet
 from lcml.learning.table_learner import TableLearner
 from lcml.model.head import HEADS
@@ -187,11 +187,11 @@ def test_a_time_limit_is_kept_in_every_stage(limit: float, monkeypatch: pytest.M
     fits: list[Any] = []
 
     def spy(*arguments: Any, **options: Any) -> Any:
-        fits.append(minimize(*arguments, **options))
+        fits.append(LBFGS(*arguments, **options))
         return fits[-1]
 
-    monkeypatch.setattr("lcml.learning.additive.minimize", spy)
+    monkeypatch.setattr("lcml.learning.additive.LBFGS", spy)
     learner, model = learned(dataclasses.replace(SETTINGS, time_limit=limit))
-    assert [found.nit for found in fits] == [1] * 6  # one penalty in five folds, and all examples
+    assert [found.n_steps for found in fits] == [1] * 6  # one penalty in five folds, and all examples
     assert learner.final.trees == []
     assert model.predict(table()).shape == (N,)

@@ -132,7 +132,8 @@ def test_a_logged_model_is_whole(store: dict[str, Any]) -> None:
     assert not list(directory.glob("*.data"))
     query = "select param_key, param_value from logged_model_params where model_id = ?"
     params = rows(store["directory"] / "mlruns" / "mlflow.db", query, store["model_id"])
-    assert sorted(params) == [("input_dtype", "float32"), ("opset", "18"), ("profile", "auto"), ("seed", "7")]
+    given = [("input_dtype", "float32"), ("opset", "18"), ("precision", "float32"), ("profile", "auto")]
+    assert sorted(params) == [*given, ("seed", "7")]
     query = "select metric_name, metric_value, dataset_name from logged_model_metrics where model_id = ?"
     figures = rows(store["directory"] / "mlruns" / "mlflow.db", query, store["model_id"])
     assert figures == [("final/test_accuracy", 0.75, "digits")]

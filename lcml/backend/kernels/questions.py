@@ -13,23 +13,26 @@ _MOST_BINS = 256
 
 @compiled(fastmath=True)
 def bin_sums(
-    bins: NDArray[np.uint8], node: NDArray[np.int32], statistics: NDArray[np.float64], sums: NDArray[np.float64]
+    bins: NDArray[np.uint8],
+    rows: NDArray[np.intp],
+    node: NDArray[np.int32],
+    statistics: NDArray[np.float64],
+    sums: NDArray[np.float64],
 ) -> None:
     """Add to sums (n_columns, n_nodes, n_bins, n_statistics), see lcml.learning.boosting.bin_sums.
 
     A column at a time: the sums of its bins stay in the cache.
     """
-    n_columns, n_rows = bins.shape
     n_statistics = statistics.shape[1]
-    for j in range(n_columns):
+    for j in range(len(bins)):
         if n_statistics == 3:
-            for i in range(n_rows):
+            for i in rows:
                 a, b = node[i], bins[j, i]
                 sums[j, a, b, 0] += statistics[i, 0]
                 sums[j, a, b, 1] += statistics[i, 1]
                 sums[j, a, b, 2] += statistics[i, 2]
         else:
-            for i in range(n_rows):
+            for i in rows:
                 a, b = node[i], bins[j, i]
                 for m in range(n_statistics):
                     sums[j, a, b, m] += statistics[i, m]

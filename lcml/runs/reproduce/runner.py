@@ -19,15 +19,15 @@ from lcml.learning.solver import never
 from lcml.learning.table_learner import TableLearner
 from lcml.model.metrics import quality
 from lcml.model.model import LogisticCircuit
-from lcml.reproduce import baselines
-from lcml.reproduce.apart import fit_apart
-from lcml.reproduce.experiments import MODELS, Row
-from lcml.reproduce.results import RowResult, check_same, difference
 from lcml.runs.checkpoint import load_checkpoint
 from lcml.runs.config import TrainConfig
 from lcml.runs.preparation import Prepared, prepare
 from lcml.runs.recipes import recipe_options
 from lcml.runs.records import dataset_record
+from lcml.runs.reproduce import baselines
+from lcml.runs.reproduce.apart import fit_apart
+from lcml.runs.reproduce.experiments import MODELS, Row
+from lcml.runs.reproduce.results import RowResult, check_same, difference
 from lcml.runs.training import OnRound, train
 from lcml.tracking import FINAL, MODEL, Status, Tracker
 

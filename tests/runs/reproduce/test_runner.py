@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 
 from lcml.errors import FormatError, SettingsError
-from lcml.reproduce.experiments import Row
-from lcml.reproduce.results import RowResult
-from lcml.reproduce.runner import Setup, prepare_circuit, row_settings, run_circuit
+from lcml.runs.reproduce.experiments import Row
+from lcml.runs.reproduce.results import RowResult
+from lcml.runs.reproduce.runner import Setup, prepare_circuit, row_settings, run_circuit
 from lcml.runs.training import make_learner
 from lcml.tracking import NullTracker
 from tests.runs.test_training import Recorder, stop_after
@@ -21,7 +21,7 @@ def setup(directory: Path) -> Setup:
 @pytest.fixture(autouse=True)
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
     few = {"max_parameters": 20000, "rounds": 3, "round_iterations": 5, "final-iterations": 5, "l2_path": [1e-3]}
-    monkeypatch.setattr("lcml.reproduce.runner.recipe_options", lambda name: few)
+    monkeypatch.setattr("lcml.runs.reproduce.runner.recipe_options", lambda name: few)
 
 
 def trained(directory: Path, n_asked: int = 10**9) -> tuple[RowResult | None, list[int]]:

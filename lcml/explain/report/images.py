@@ -5,10 +5,10 @@ import numpy as np
 from lcml.arrays import FloatArray
 from lcml.explain.groups import group_in_words, summed
 from lcml.explain.pixels import evidence, image_shape, pictures, place_of
-from lcml.report.drawing import Drawing
-from lcml.report.html import figure, figures, heading, said, section
-from lcml.report.measured import MOST_CLASSES, Measured
-from lcml.report.why import marked, over, picture
+from lcml.explain.report.drawing import Drawing
+from lcml.explain.report.html import figure, figures, heading, said, section
+from lcml.explain.report.measured import MOST_CLASSES, Measured
+from lcml.explain.report.why import marked, over, picture
 
 _STRONGEST = 5
 _FAINT = 0.5  # of a picture's brightness, behind a map

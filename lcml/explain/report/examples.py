@@ -7,11 +7,11 @@ import numpy as np
 from lcml.errors import ContradictionError
 from lcml.explain.contributions import explain
 from lcml.explain.pixels import image_shape, pictures
+from lcml.explain.report.html import figure, figures, heading, hidden, said, section, table
+from lcml.explain.report.measured import MOST_CLASSES, Measured
+from lcml.explain.report.why import why
 from lcml.inputs.columns import ColumnsEncoder
 from lcml.inputs.table import Table
-from lcml.report.html import figure, figures, heading, hidden, said, section, table
-from lcml.report.measured import MOST_CLASSES, Measured
-from lcml.report.why import why
 
 _MISTAKES, _UNSURE = 8, 6
 _SHOWN = 7  # contributions of each

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 from lcml import LogisticCircuitClassifier, load_model
 from lcml.cli import app
-from lcml.cluster import engine, shards
+from lcml.data.cluster import engine, shards
 from lcml.errors import ClusterError, DataError, SettingsError
 
 N = 2600
@@ -124,7 +124,7 @@ def test_a_flat_model_of_a_dask_array_is_that_of_one_process(client: Client, fla
             "lcml.passes.feature_store:Chunk:correlation",
             "lcml.learning.pairs:PairSums:sums",
         ),
-        ("lcml.learning.table_rows:TableRows:leaf_sums",),
+        ("lcml.learning.table_rows:TableRows:add",),
     ],
     ids=["in features, a pass and scoring", "while a tree of a table grows"],
 )

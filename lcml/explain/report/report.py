@@ -7,13 +7,13 @@ from typing import Any
 import lcml
 from lcml.errors import DataError
 from lcml.explain.pixels import image_shape
-from lcml.report.columns import columns_section
-from lcml.report.examples import examples_section
-from lcml.report.html import hidden, page, said, section, table
-from lcml.report.images import images_section
-from lcml.report.measured import Measured
-from lcml.report.quality import curves_section, quality_section
-from lcml.report.structure import structure_section
+from lcml.explain.report.columns import columns_section
+from lcml.explain.report.examples import examples_section
+from lcml.explain.report.html import hidden, page, said, section, table
+from lcml.explain.report.images import images_section
+from lcml.explain.report.measured import Measured
+from lcml.explain.report.quality import curves_section, quality_section
+from lcml.explain.report.structure import structure_section
 
 _LONGEST = 200
 

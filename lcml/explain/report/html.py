@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from importlib.resources import files
 
-from lcml.report.drawing import Drawing, svg
+from lcml.explain.report.drawing import Drawing, svg
 
 _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 """A browser refuses what would leave the page."""
@@ -56,7 +56,7 @@ def section(name: str, title: str, *content: str) -> tuple[str, str, str]:
 def page(title: str, subtitle: str, sections: Iterable[tuple[str, str, str]]) -> str:
     """The whole page, with its style and script inside."""
     sections = list(sections)
-    style, script = (files("lcml.report").joinpath(f"page.{kind}").read_text("utf-8") for kind in ("css", "js"))
+    style, script = (files("lcml.explain.report").joinpath(f"page.{kind}").read_text("utf-8") for kind in ("css", "js"))
     links = "".join(f'<a href="#{name}">{escape(heading)}</a>' for name, heading, _ in sections)
     body = "".join(
         f'<section id="{name}"><h2>{escape(heading)}</h2>{content}</section>' for name, heading, content in sections

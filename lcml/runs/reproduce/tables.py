@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from lcml.files import write_atomically
-from lcml.reproduce import claims
-from lcml.reproduce.experiments import DATA, MODELS, TABLES, Row
-from lcml.reproduce.results import RowResult
 from lcml.runs import plots
+from lcml.runs.reproduce import claims
+from lcml.runs.reproduce.experiments import DATA, MODELS, TABLES, Row
+from lcml.runs.reproduce.results import RowResult
 
 Results = Mapping[Row, RowResult]
 

@@ -10,10 +10,10 @@ from sklearn.svm import SVC
 
 from lcml.data import Examples, load_splits
 from lcml.errors import LcmlError
-from lcml.reproduce.apart import fit_apart
-from lcml.reproduce.baselines import QUICK, SETTINGS, fit
-from lcml.reproduce.experiments import Row
-from lcml.reproduce.runner import Setup, row_settings, run_baseline
+from lcml.runs.reproduce.apart import fit_apart
+from lcml.runs.reproduce.baselines import QUICK, SETTINGS, fit
+from lcml.runs.reproduce.experiments import Row
+from lcml.runs.reproduce.runner import Setup, row_settings, run_baseline
 from tests.runs.test_training import Recorder
 
 

@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from lcml.arrays import FloatArray
 from lcml.explain.records import Explanation, Place
-from lcml.report.charts import placed, waterfall
-from lcml.report.drawing import COLOURS, Drawing, Image, Line, Rect, Shape, Text, fitting
+from lcml.explain.report.charts import placed, waterfall
+from lcml.explain.report.drawing import COLOURS, Drawing, Image, Line, Rect, Shape, Text, fitting
 
 PICTURE = 216.0
 """The longer side of an image, in pixels of the page."""

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from lcml.arrays import FloatArray
+from lcml.explain.report.charts import Plot, heat_map, padded
+from lcml.explain.report.drawing import Drawing, Rect, Text, fitting
+from lcml.explain.report.html import figure, figures, heading, said, section, table
+from lcml.explain.report.measured import MOST_CLASSES, Measured
 from lcml.explain.terms import Axis, Term, column_axis, model_terms, term_at, term_values
 from lcml.inputs.column import shown
 from lcml.inputs.columns import ColumnsEncoder
 from lcml.inputs.encoding import short_number
-from lcml.report.charts import Plot, heat_map, padded
-from lcml.report.drawing import Drawing, Rect, Text, fitting
-from lcml.report.html import figure, figures, heading, said, section, table
-from lcml.report.measured import MOST_CLASSES, Measured
 
 MOST_CURVES, MOST_PAIRS = 24, 8
 """So many columns and pairs are drawn, those of the largest importance."""

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from lcml.backend.spread import Holder, Spread
 from lcml.backend.threads import at_most
-from lcml.cluster.pieces import given
+from lcml.data.cluster.pieces import given
 from lcml.errors import ClusterError
 from lcml.inputs.rows import Matrix
 

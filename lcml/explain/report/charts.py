@@ -7,7 +7,7 @@ from math import ceil, floor, isfinite, log10
 import numpy as np
 
 from lcml.arrays import FloatArray
-from lcml.report.drawing import Drawing, Line, Rect, Shape, Text, fitting
+from lcml.explain.report.drawing import Drawing, Line, Rect, Shape, Text, fitting
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 50.0, 12.0, 20.0, 36.0  # room around the axes
 _TICK, _GAP = 4.0, 3.0

@@ -11,7 +11,7 @@ from typing import Any
 from lcml.data import DataSplits
 from lcml.errors import LcmlError
 from lcml.learning.solver import never
-from lcml.reproduce.baselines import Fitted, fit
+from lcml.runs.reproduce.baselines import Fitted, fit
 
 _POLL_SECONDS = 0.1
 
@@ -19,7 +19,7 @@ _POLL_SECONDS = 0.1
 def fit_apart(
     key: str, settings: Mapping[str, Any], splits: DataSplits, seed: int, should_stop: Callable[[], bool] = never
 ) -> Fitted | None:
-    """As `lcml.reproduce.baselines.fit`; None where should_stop() became true before its end.
+    """As `lcml.runs.reproduce.baselines.fit`; None where should_stop() became true before its end.
 
     The process has ended when this returns or raises. Raises LcmlError where it ended by itself, without a result.
     """

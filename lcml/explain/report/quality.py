@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from lcml.arrays import FloatArray
+from lcml.explain.report.charts import Plot
+from lcml.explain.report.drawing import Drawing, Image, Rect, Text, fitting
+from lcml.explain.report.html import figure, figures, heading, said, section, table
+from lcml.explain.report.measured import Measured
 from lcml.model.intervals import Interval, auc_intervals, calibration, log_loss, wilson
 from lcml.model.metrics import calibration_error, confusion_matrix
-from lcml.report.charts import Plot
-from lcml.report.drawing import Drawing, Image, Rect, Text, fitting
-from lcml.report.html import figure, figures, heading, said, section, table
-from lcml.report.measured import Measured
 
 _MOST_COUNTS = 20  # classes up to which every cell of a confusion matrix is a square with its count
 _MOST_LINES = 50  # classes that have a line in the table

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from lcml.arrays import even_cuts
 from lcml.backend.spread import Holder, Spread
-from lcml.cluster.pieces import Pieces, parquet_parts
-from lcml.cluster.shards import Recipe, Shards, working
+from lcml.data.cluster.pieces import Pieces, parquet_parts
+from lcml.data.cluster.shards import Recipe, Shards, working
 from lcml.data.parquet import part_paths
 from lcml.data.raw import RawSet
 from lcml.errors import ClusterError, DataError, SettingsError

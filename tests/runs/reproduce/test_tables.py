@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from lcml.errors import FormatError, SettingsError
-from lcml.reproduce.baselines import SETTINGS
-from lcml.reproduce.claims import ACCURACY, PARAMETERS
-from lcml.reproduce.experiments import MODELS, Row, rows_of
-from lcml.reproduce.results import RowResult, check_same, load_row, row_path, save_row
-from lcml.reproduce.tables import markdown, table_cells, write_picture, write_tables
 from lcml.runs.recipes import recipe_names
+from lcml.runs.reproduce.baselines import SETTINGS
+from lcml.runs.reproduce.claims import ACCURACY, PARAMETERS
+from lcml.runs.reproduce.experiments import MODELS, Row, rows_of
+from lcml.runs.reproduce.results import RowResult, check_same, load_row, row_path, save_row
+from lcml.runs.reproduce.tables import markdown, table_cells, write_picture, write_tables
 
 RESULT = RowResult(
     name="mnist-100-flat",

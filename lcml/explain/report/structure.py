@@ -5,9 +5,9 @@ import numpy as np
 from lcml.circuits.circuit import Circuit
 from lcml.explain.conditions import feature_cases
 from lcml.explain.names import part_words
-from lcml.report.drawing import Drawing, Line, Rect, Text, fitting
-from lcml.report.html import figure, heading, said, section, table
-from lcml.report.measured import Measured
+from lcml.explain.report.drawing import Drawing, Line, Rect, Text, fitting
+from lcml.explain.report.html import figure, heading, said, section, table
+from lcml.explain.report.measured import Measured
 
 _MOST_PARTS, _MOST_LEVELS = 12, 24
 _MOST_NODES = 20

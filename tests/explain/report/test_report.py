@@ -18,16 +18,16 @@ from lcml.circuits.trees import Tree, tree_part
 from lcml.circuits.views import IdentityView, WindowView, window_vtree
 from lcml.circuits.vtree import balanced
 from lcml.errors import DataError
+from lcml.explain.report.columns import split_terms
+from lcml.explain.report.drawing import COLOURS, Drawing, Image, Line, Rect, Text, data_uri, png, svg
+from lcml.explain.report.measured import Measured
+from lcml.explain.report.report import report_page
 from lcml.explain.terms import column_axis, term_at, term_values
 from lcml.inputs.column import Column
 from lcml.inputs.columns import ColumnsEncoder
 from lcml.inputs.encoders import ScaleEncoder
 from lcml.inputs.table import RawColumn, Table
 from lcml.model.model import LogisticCircuit
-from lcml.report.columns import split_terms
-from lcml.report.drawing import COLOURS, Drawing, Image, Line, Rect, Text, data_uri, png, svg
-from lcml.report.measured import Measured
-from lcml.report.report import report_page
 from tests.browser import chromium
 
 N = 60
