@@ -35,28 +35,30 @@ def main() -> None:
     outcome = train(prepared, make_learner(prepared), NullTracker())
     seconds = time.perf_counter() - began
     assert outcome.test is not None
-    rows = [("lcml, flat circuit", outcome.test.accuracy, outcome.model.n_parameters, seconds)]
 
+    def tell(name: str, accuracy: float, n_parameters: int, spent: float) -> None:
+        print(f"{name:34}{accuracy:8.2%}{n_parameters:10,}{spent:8.1f} s{spent / seconds:7.2f} x", flush=True)
+
+    tell("lcml, flat circuit", outcome.test.accuracy, outcome.model.n_parameters, seconds)
     splits = prepared.splits
     x, y = prepared.train.values[:], splits.train.labels
     tests, labels = prepared.encoder.encode(splits.test.features[:]), splits.test.labels
+    import lightgbm
+
+    began = time.perf_counter()
+    settings = {"objective": "multiclass", "num_class": 10, "verbose": -1, "seed": 0, "num_threads": 2}
+    booster = lightgbm.train(settings, lightgbm.Dataset(x, y), 100)
+    spent = time.perf_counter() - began
+    tell("LightGBM, 100 rounds", float((booster.predict(tests).argmax(axis=1) == labels).mean()), 100 * 10 * 31, spent)
     for name, model in (
         ("scikit-learn logistic regression", LogisticRegression(C=0.1, max_iter=100, tol=1e-3)),
         ("scikit-learn SGD, 10 epochs", SGDClassifier(loss="log_loss", alpha=1e-5, max_iter=10, tol=None, n_jobs=2)),
     ):
         began = time.perf_counter()
         model.fit(x, y)
-        rows.append((name, model.score(tests, labels), 7_850, time.perf_counter() - began))
-    import lightgbm
-
-    began = time.perf_counter()
-    settings = {"objective": "multiclass", "num_class": 10, "verbose": -1, "seed": 0, "num_threads": 2}
-    booster = lightgbm.train(settings, lightgbm.Dataset(x, y), 100)
-    accuracy = float((booster.predict(tests).argmax(axis=1) == labels).mean())
-    rows.append(("LightGBM, 100 rounds", accuracy, 100 * 10 * 31, time.perf_counter() - began))
-    for name, accuracy, n_parameters, spent in rows:
-        print(f"{name:34}{accuracy:8.2%}{n_parameters:10,}{spent:8.1f} s{spent / seconds:7.2f} x")
-    assert outcome.test.accuracy >= GOAL, f"expected at least {GOAL:.1%} of the test images"
+        spent = time.perf_counter() - began
+        tell(name, model.score(tests, labels), 7_850, spent)
+    assert outcome.test.accuracy >= GOAL, f"expected at least {GOAL:.2%} of the test images"
 
 
 if __name__ == "__main__":
