@@ -145,8 +145,8 @@ def test_workers_that_are_killed_change_nothing(
             expected, found = LogisticCircuitClassifier(**TABLE).fit(*table()), fit_table()
             assert len(expected.model_.parts) == 2  # literals and trees
             check_same(found, expected, HELD_BY_PENALTY)
-            logits = [fitted.decision_function(table()[0]) for fitted in (found, expected)]
-            np.testing.assert_allclose(*logits, rtol=0, atol=AT_ADDITIVE)
+            logits, of_one = (fitted.decision_function(table()[0]) for fitted in (found, expected))
+            np.testing.assert_allclose(logits, of_one, rtol=0, atol=AT_ADDITIVE)
             assert found.feature_names_in_.tolist() == ["a", "b", "c"]
             np.testing.assert_allclose(found.feature_importances_, expected.feature_importances_, atol=1e-9)
     finally:
