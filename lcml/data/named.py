@@ -3,10 +3,12 @@
 import http.client
 import os
 import warnings
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 
+from lcml.arrays import FloatArray
 from lcml.data.idx import read_idx_directory
 from lcml.data.raw import RawSet, default_names
 from lcml.errors import DataError
@@ -49,13 +51,29 @@ def read_named(name: str, data_dir: str | Path | None, memory: float) -> RawSet:
 
 
 def _shipped(name: str) -> RawSet:
+    source = f"scikit-learn's {name}"
+    if name == "digits":
+        rows = _digits()
+        return RawSet(
+            name, source, rows[:, :-1], rows[:, -1].astype(np.int64), default_names(0, DIGITS_SHAPE), DIGITS_SHAPE
+        )
     from sklearn import datasets
 
-    bunch, source = getattr(datasets, SHIPPED[name])(), f"scikit-learn's {name}"
-    if name == "digits":
-        return RawSet(name, source, bunch.data, bunch.target, default_names(0, DIGITS_SHAPE), DIGITS_SHAPE)
+    bunch = getattr(datasets, SHIPPED[name])()
     labels = np.asarray(bunch.target_names, str)[bunch.target]
     return RawSet(name, source, bunch.data, labels, tuple(map(str, bunch.feature_names)))
+
+
+def _digits() -> FloatArray:
+    """(1797, 65) pixels and class, from the file that scikit-learn reads: importing that takes longer than learning."""
+    package = find_spec("sklearn")
+    file = Path(package.origin or "").parent / "datasets/data/digits.csv.gz" if package is not None else None
+    if file is not None and file.is_file():
+        return np.loadtxt(file, delimiter=",")
+    from sklearn.datasets import load_digits
+
+    pixels, classes = load_digits(return_X_y=True)
+    return np.column_stack([pixels, classes])
 
 
 def _fetched(name: str) -> RawSet:

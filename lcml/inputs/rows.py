@@ -175,6 +175,51 @@ class Rows(RowSet):
         return self.matrix.read(self.index[rows])
 
 
+@dataclass(frozen=True, eq=False)
+class Ordered:
+    """Rows of a matrix in another order, `index` (n,), without a copy of them."""
+
+    matrix: Matrix
+    index: NDArray[np.int64]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.index), self.matrix.shape[1]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.matrix.dtype
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def __getitem__(self, rows: slice | NDArray[np.integer]) -> NDArray[Any]:
+        return self.matrix[self.index[rows]]
+
+
+@dataclass(frozen=True, eq=False)
+class Joined:
+    """The rows of two matrices, of any kinds, without a copy of them."""
+
+    first: Matrix
+    second: Matrix
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self), self.first.shape[1]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.first.dtype
+
+    def __len__(self) -> int:
+        return len(self.first) + len(self.second)
+
+    def __getitem__(self, rows: slice) -> NDArray[Any]:
+        n, (start, stop, _) = len(self.first), rows.indices(len(self))
+        return np.concatenate([self.first[start : min(stop, n)], self.second[max(start - n, 0) : max(stop - n, 0)]])
+
+
 def all_rows(matrix: Readable) -> Rows:
     """Every row of a matrix in a file, or of a sparse one."""
     return Rows(matrix, np.arange(matrix.shape[0]))

@@ -8,7 +8,6 @@ bit, the same features, so that a resumed learner goes on as if it had never sto
 import dataclasses
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from time import monotonic
 
@@ -25,11 +24,12 @@ from lcml.learning.generative import generative_start
 from lcml.learning.minibatch import minimise_minibatch
 from lcml.learning.objective import Objective
 from lcml.learning.parameters import Parameters, Parametrisation
+from lcml.learning.sampling import sample_size, stratified_order
 from lcml.learning.scoring import race_splits
 from lcml.learning.selection import ChosenSplit, apply_to_parts, apply_within, choose_splits, parts_after
 from lcml.learning.settings import LearnSettings
 from lcml.learning.solver import Solution, SolverSettings, minimise, never
-from lcml.learning.state import Best, EncodedSet, FitState, RoundReport
+from lcml.learning.state import Best, Clock, EncodedSet, FitState, RoundReport
 from lcml.model.head import HEADS, Link
 from lcml.model.missing import is_whole
 from lcml.passes.feature_store import Features, FeatureStore
@@ -78,11 +78,17 @@ class Learner:
                 "init: generative is for one circuit over whole examples; choose zero or the view whole"
             )
         self._n_sets = HEADS[settings.link].n_sets(n_classes)
-        self._max_features = self._feature_limit()
+        self._max_features = settings.most_features(self.initial, self._n_sets)
         self._interrupted, self._engine = should_stop, engine
         self._started = monotonic() - (0.0 if state is None else state.seconds)
         self._valid_set = valid
-        clock = _Clock()
+        if self._growth_size(self.initial, len(train.labels)) < len(train.labels):
+            if engine is not None:
+                raise SettingsError(
+                    "growth_examples: on a cluster every machine works on the examples that it has; leave it out"
+                )
+            train = train.ordered(stratified_order(train.labels, settings.seed))
+        clock = Clock()
         self._warm, begun = warm, state or warm
         self._open(train, () if begun is None else begun.history)
         clock.lap("features")
@@ -122,7 +128,7 @@ class Learner:
                 start = generative_start(part, self._train_set, self._n_sets, self.link, literals, self.backend)
             yield from self._finish_round(history, start, self._opening, ())
         while self.state is not None and not self._is_done():
-            clock = _Clock()
+            clock = Clock()
             chosen, grown = self._choose(self.state, clock)
             if not chosen:
                 return
@@ -137,18 +143,20 @@ class Learner:
         gets its threshold."""
         if self.state is None:
             return
-        state, best_round = self.state, self.state.best.round
+        state, best_round, clock = self.state, self.state.best.round, Clock()
         if best_round < state.round:
-            self._open(self._train_set, state.history[:best_round])
+            self._open(self._train_set, state.history[:best_round], to_grow=False)
+        if not self._stopping():
+            self._see(len(self._train_set.labels))
+        clock.lap("features")
         parameters = state.best.parameters
         for l2 in sorted(set(self.settings.l2_path), reverse=True):
             if self._stopping():
                 break
-            clock = _Clock()
             solution = self._fit(parameters, l2, self.settings.final_iterations, best_round)
             clock.lap("fit")
             parameters = solution.parameters
-            report = self._report("refine", best_round, l2, solution, clock, ())
+            report, clock = self._report("refine", best_round, l2, solution, clock, ()), Clock()
             if report.improved:
                 best = Best(best_round, l2, parameters, report.train_accuracy, report.valid)
                 self.state = dataclasses.replace(self.state, best=best, seconds=self.seconds())
@@ -160,15 +168,19 @@ class Learner:
             best = dataclasses.replace(best, train_accuracy=train.accuracy, valid=valid)
             self.state = dataclasses.replace(self.state, best=best)
 
-    def refit(self, examples: EncodedSet) -> Iterator[RoundReport]:
-        """Fit the best circuit once more, with its penalty, to `examples`: those of training and validation together.
+    def refit(self, examples: EncodedSet | None = None) -> Iterator[RoundReport]:
+        """Fit the best circuit once more, with its penalty, to `examples`: those of training and validation together,
+        which are prepared anew (distorted, spread over a cluster), or, by default, as they are.
 
         What validation measured before stands, since these weights have seen its examples.
         """
         if self.state is None or self._stopping():
             return
-        clock, best = _Clock(), self.state.best
-        self._open(examples, self.state.history[: best.round])
+        clock, best = Clock(), self.state.best
+        if examples is None:
+            self._join()
+        else:
+            self._open(examples, self.state.history[: best.round], to_grow=False)
         clock.lap("features")
         solution = self._fit(best.parameters, best.l2, self.settings.final_iterations, best.round)
         clock.lap("fit")
@@ -185,7 +197,7 @@ class Learner:
         chosen: tuple[ChosenSplit, ...],
     ) -> Iterator[RoundReport]:
         """Fit from `start`, measure, and move the state on, unless the fit was interrupted."""
-        clock = _Clock(seconds)
+        clock = Clock(seconds)
         solution = self._fit(start, self.settings.l2, self.settings.round_iterations, len(history))
         clock.lap("fit")
         if self._interrupted() and self.state is not None:
@@ -197,7 +209,7 @@ class Learner:
         self.state = FitState(history, solution.parameters, best, stale, self.seconds())
         yield report
 
-    def _choose(self, state: FitState, clock: "_Clock") -> tuple[list[ChosenSplit], list[GrownPart]]:
+    def _choose(self, state: FitState, clock: Clock) -> tuple[list[ChosenSplit], list[GrownPart]]:
         """The splits of the next round, scored on a sample of the training examples, and what they make of the
         parts."""
         settings, n_chunks = self.settings, self._train.features.n_chunks
@@ -223,7 +235,7 @@ class Learner:
         return minimise(objective, start, settings, self._stopping)
 
     def _report(
-        self, phase: str, round: int, l2: float, solution: Solution, clock: "_Clock", chosen: tuple[ChosenSplit, ...]
+        self, phase: str, round: int, l2: float, solution: Solution, clock: Clock, chosen: tuple[ChosenSplit, ...]
     ) -> RoundReport:
         train_accuracy, train_log_loss = self._train.reached(solution.parameters, self.threshold)
         valid = self._valid.quality(solution.parameters, self.threshold)
@@ -247,58 +259,82 @@ class Learner:
             seconds=dict(clock.laps),
         )
 
-    def _open(self, train: EncodedSet, history: Sequence[tuple[Split, ...]]) -> None:
-        """Both sets under the circuits after `history`: grown round by round, for features to be what they were.
+    def _open(self, train: EncodedSet, history: Sequence[tuple[Split, ...]], *, to_grow: bool = True) -> None:
+        """Both sets under the circuits after `history`: to grow on, round by round, for features to be what they were,
+        on as many training examples as growth sees; else at once, on all.
 
         Both share one budget by their examples, so that the features of both are kept, or those of neither.
         """
         self.__dict__.pop("_train", None)  # memory holds features once
         self.__dict__.pop("_valid", None)
-        self._train_set, self._round = train, 0
+        self._train_set, self._round = train, 0 if to_grow else len(history)
         megabytes, sets = self.settings.memory_budget, (train, self._valid_set)
         holder = self.backend if self._engine is None else self._engine
         budget = holder.memory_budget() if megabytes is None else megabytes * 2**20
         n_examples = sum(len(examples.labels) for examples in sets)
+        parts = self.initial if to_grow else parts_after(self.initial, history, self.settings.depth)
+        n_seen = self._growth_size(parts, len(train.labels)) if to_grow else len(train.labels)
         self._train, self._valid = (
-            self._objective(examples, budget * len(examples.labels) // n_examples) for examples in sets
+            self._objective(parts, examples, n, budget * len(examples.labels) // n_examples)
+            for examples, n in zip(sets, (n_seen, len(self._valid_set.labels)), strict=True)
         )
-        self._follow(apply_to_parts(self.parts, splits, self.settings.depth) for splits in history)
+        rounds = history if to_grow else ()
+        self._follow(apply_to_parts(self.parts, splits, self.settings.depth) for splits in rounds)
 
-    def _objective(self, examples: EncodedSet, budget: int) -> Objective:
-        kept: Callable[..., Features] = FeatureStore if self._engine is None else partial(SpreadStore, self._engine)
+    def _objective(self, parts: Sequence[Part], examples: EncodedSet, n_seen: int, budget: int) -> Objective:
+        kept: Callable[..., Features] = partial(FeatureStore, n_examples=n_seen)
+        if self._engine is not None:
+            kept = partial(SpreadStore, self._engine)
         store = kept(
-            self.initial,
+            parts,
             examples.values,
             self.backend,
             precision=self.settings.precision,
             budget=budget,
             most_features=self._max_features,
         )
-        link, l2 = self.settings.link, self.settings.l2
-        return Objective(store, examples.labels, self.n_classes, link=link, l2=l2, example_weights=examples.weights)
+        return self._over(store, examples)
+
+    def _over(self, store: Features, examples: EncodedSet, given: Parametrisation | None = None) -> Objective:
+        """The first of the examples, which the store holds, with the parametrisation given."""
+        link, l2, n = self.settings.link, self.settings.l2, store.n_examples
+        weights, labels = None if examples.weights is None else examples.weights[:n], examples.labels[:n]
+        return Objective(
+            store, labels, self.n_classes, link=link, l2=l2, example_weights=weights, parametrisation=given
+        )
 
     def _follow(self, rounds: Iterable[Sequence[GrownPart]]) -> None:
-        objectives = self._train, self._valid
         for grown in rounds:
             self._round += 1
-            for objective in objectives:
+            for objective in (self._train, self._valid):
                 objective.features.grow(grown)
+            self._see(self._growth_size(self.parts, len(self._train_set.labels)))
         parametrisation = Parametrisation(self.parts, self.settings.literal_weights)
-        for objective in objectives:
+        for objective in (self._train, self._valid):
             objective.parametrisation = parametrisation
 
-    def _feature_limit(self) -> int | None:
-        """Features that max_parameters allows. Raises SettingsError where the initial circuits exceed a limit."""
-        settings = self.settings
-        n_elements = sum(part.circuit.n_elements for part in self.initial)
-        n_parameters = self.n_parameters(sum(part.n_features for part in self.initial))
-        for name, present in (("max_elements", n_elements), ("max_parameters", n_parameters)):
-            if (limit := getattr(settings, name)) is not None and limit < present:
-                raise SettingsError(
-                    f"the initial circuits have {n_elements} elements and {n_parameters} parameters, more than {name} "
-                    f"{limit} allows; raise it"
-                )
-        return None if settings.max_parameters is None else settings.max_parameters // self._n_sets - 1
+    def _growth_size(self, parts: Sequence[Part], n_examples: int) -> int:
+        """How many of the training examples growth sees."""
+        n_features = sum(part.n_features for part in parts)
+        return sample_size(self.settings.growth_examples, n_features, n_examples, self.backend.chunk_examples)
+
+    def _see(self, n_examples: int) -> None:
+        """Train on the first `n_examples`, where they are more than before."""
+        features = self._train.features
+        if n_examples > features.n_examples:
+            assert isinstance(features, FeatureStore)  # no engine's
+            features.extend(n_examples)
+            self._train = self._over(features, self._train_set, self._train.parametrisation)
+
+    def _join(self) -> None:
+        """Train on the validation examples too."""
+        self._see(len(self._train_set.labels))
+        train, valid = self._train.features, self._valid.features
+        assert isinstance(train, FeatureStore)
+        assert isinstance(valid, FeatureStore)
+        train.join(valid)
+        self._train_set = self._train_set.joined(self._valid_set)
+        self._train = self._over(train, self._train_set, self._train.parametrisation)
 
     def _is_done(self) -> bool:
         assert self.state is not None
@@ -311,16 +347,3 @@ class Learner:
     def _stopping(self) -> bool:
         limit = self.settings.time_limit
         return self._interrupted() or (limit is not None and self.seconds() > limit)
-
-
-@dataclass
-class _Clock:
-    """Seconds by phase."""
-
-    laps: dict[str, float] = field(default_factory=dict)
-    _last: float = field(default_factory=monotonic)
-
-    def lap(self, phase: str) -> None:
-        now = monotonic()
-        self.laps[phase] = self.laps.get(phase, 0.0) + now - self._last
-        self._last = now

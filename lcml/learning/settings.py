@@ -1,9 +1,11 @@
 """Every setting of learning, with its default and where it comes from."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from lcml.backend import FeaturePrecision
+from lcml.circuits.parts import Part
 from lcml.circuits.splits import MAX_DEPTH
 from lcml.errors import SettingsError
 from lcml.learning.fields import check_fields, setting
@@ -55,6 +57,12 @@ class LearnSettings:
         "Training examples that scoring reads per round, divided by the cells of the view that has most.",
         STRUCTURE,
         least=1,
+    )
+    growth_examples: float | None = setting(
+        None,
+        "Training examples that a round of growth sees, per feature of the circuit; else all. The last fits see all.",
+        STRUCTURE,
+        above=0,
     )
     rounds: int = setting(20, "Most rounds of splits.", LIMITS, least=0)
     max_elements: int | None = setting(None, "Most elements of the circuit.", LIMITS, least=0)
@@ -121,6 +129,18 @@ class LearnSettings:
         if self.threshold != THRESHOLD and n_classes != 2:
             raise SettingsError(f"threshold: only two classes have one, these data have {n_classes}; leave it out")
         return self.threshold if isinstance(self.threshold, float) else THRESHOLD
+
+    def most_features(self, parts: Sequence[Part], n_sets: int) -> int | None:
+        """Features that max_parameters allows. Raises SettingsError where the initial `parts` exceed a limit."""
+        n_elements = sum(part.circuit.n_elements for part in parts)
+        n_parameters = n_sets * (sum(part.n_features for part in parts) + 1)
+        for name, present in (("max_elements", n_elements), ("max_parameters", n_parameters)):
+            if (limit := getattr(self, name)) is not None and limit < present:
+                raise SettingsError(
+                    f"the initial circuits have {n_elements} elements and {n_parameters} parameters, more than {name} "
+                    f"{limit} allows; raise it"
+                )
+        return None if self.max_parameters is None else self.max_parameters // n_sets - 1
 
     def as_dict(self) -> dict[str, Any]:
         """The settings as plain values, tuples as lists."""

@@ -1,13 +1,14 @@
 """What goes into learning, what it reports, and the state that a checkpoint holds."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from time import monotonic
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lcml.circuits.splits import Split
-from lcml.inputs.rows import Matrix
+from lcml.inputs.rows import Joined, Matrix, Ordered
 from lcml.learning.parameters import Parameters
 from lcml.learning.selection import ChosenSplit
 from lcml.model.metrics import Quality
@@ -22,6 +23,18 @@ class EncodedSet:
     values: Matrix
     labels: NDArray[np.int64]
     weights: NDArray[np.floating] | None = None
+
+    def ordered(self, index: NDArray[np.int64]) -> "EncodedSet":
+        """The examples in another order, without a copy of their values."""
+        weights = None if self.weights is None else self.weights[index]
+        return EncodedSet(Ordered(self.values, index), self.labels[index], weights)
+
+    def joined(self, other: "EncodedSet") -> "EncodedSet":
+        """These examples and then the others, without a copy of their values."""
+        sets, weights = (self, other), None
+        if self.weights is not None or other.weights is not None:
+            weights = np.concatenate([np.ones(len(s.labels)) if s.weights is None else s.weights for s in sets])
+        return EncodedSet(Joined(self.values, other.values), np.concatenate([s.labels for s in sets]), weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,3 +87,16 @@ class FitState:
     @property
     def round(self) -> int:
         return len(self.history)
+
+
+@dataclass
+class Clock:
+    """Seconds by phase."""
+
+    laps: dict[str, float] = field(default_factory=dict)
+    _last: float = field(default_factory=monotonic)
+
+    def lap(self, phase: str) -> None:
+        now = monotonic()
+        self.laps[phase] = self.laps.get(phase, 0.0) + now - self._last
+        self._last = now

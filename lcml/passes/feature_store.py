@@ -5,7 +5,7 @@ is `fixed16` a feature f in [0, 1] is kept as the 16-bit integer nearest to 6553
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from lcml.arrays import FloatArray, even_cuts
 from lcml.backend import Array, Backend, FeaturePrecision, evaluation_precision
 from lcml.circuits.parts import GrownPart, Part
-from lcml.inputs.rows import Matrix
+from lcml.inputs.rows import Joined, Matrix
 from lcml.passes.feature_map import FIXED16_SCALE, FeatureMap
+from lcml.passes.feature_rows import rows_after
 from lcml.passes.flows import check_probabilities
 
 _Out = TypeVar("_Out")
@@ -150,8 +151,9 @@ class FeatureStore(Features):
     """Features of `parts` for encoded examples (n_examples, n_inputs), in this process.
 
     budget: bytes that kept features may take (default:
-    the backend's); most_features: the most that the parts may grow to, None if unknown. Raises DataError where the
-    examples are not in [0, 1] or of the wrong width.
+    the backend's); most_features: the most that the parts may grow to, None if unknown; n_examples: how many of the
+    examples, the first ones, are read until `extend` says more. Raises DataError where the examples are not in [0, 1]
+    or of the wrong width.
     """
 
     def __init__(
@@ -163,10 +165,11 @@ class FeatureStore(Features):
         precision: FeaturePrecision = "float32",
         budget: int | None = None,
         most_features: int | None = None,
+        n_examples: int | None = None,
     ) -> None:
         self.parts, self.backend = tuple(parts), backend
-        self.n_examples = len(examples)
-        self._examples = examples
+        self.n_examples = len(examples) if n_examples is None else n_examples
+        self._examples: Matrix = examples
         self._fixed = precision == "fixed16"
         self._stored_type = np.dtype("uint16" if precision == "fixed16" else precision)
         self.dtype = np.dtype(evaluation_precision(precision))
@@ -175,8 +178,7 @@ class FeatureStore(Features):
         self.label(np.broadcast_to(np.int64(0), self.n_examples), np.broadcast_to(1.0, self.n_examples))
         self._maps: list[FeatureMap] | None = None
         self._chunks: list[Array] | None = None
-        for part in self._slices():
-            check_probabilities(examples[part], self.parts[0].view.n_inputs)
+        self._check(self._slices())
         self.row_of = np.arange(self.n_features)
         if self._fits(self.n_features):
             self._keep()
@@ -220,7 +222,7 @@ class FeatureStore(Features):
             if self._fits(self.n_features):
                 self._keep()
             return
-        self.row_of, fresh = _rows_after(before, grown, self.row_of)
+        self.row_of, fresh = rows_after(before, grown, self.row_of)
         if not self._fits(self.n_rows):
             self.row_of, self._chunks = np.arange(self.n_features), None
             return
@@ -240,8 +242,45 @@ class FeatureStore(Features):
 
         self._chunks = list(self.backend.map(extend, range(self.n_chunks)))
 
-    def _keep(self) -> None:
-        self._chunks = list(self.backend.map(lambda index: self._fresh(index, fixed=self._fixed), range(self.n_chunks)))
+    def extend(self, n_examples: int) -> None:
+        """Read the first `n_examples`, more than before, which were whole chunks; their labels are to be said anew."""
+        n_kept, self.n_examples = self.n_chunks, n_examples
+        self.label(np.broadcast_to(np.int64(0), n_examples), np.broadcast_to(1.0, n_examples))
+        self._check(list(self._slices())[n_kept:])
+        if self._chunks is None:
+            return
+        if not self._fits(self.n_rows):
+            self.row_of, self._chunks = np.arange(self.n_features), None
+            return
+        self._maps = None
+        self._keep(n_kept)
+
+    def join(self, other: "FeatureStore") -> None:
+        """Have the examples of another store of the same parts behind these; what both keep is not computed again. All
+        labels are to be said anew."""
+        whole, size = self.n_examples // self.backend.chunk_examples, self.backend.chunk_examples
+        chunks, others, n_rows, xp = self._chunks, other._chunks, self.n_rows, self.backend.xp
+        self._examples = Joined(self._examples, other._examples)
+        self.n_examples, self._budget = self.n_examples + other.n_examples, self._budget + other._budget
+        self.label(np.broadcast_to(np.int64(0), self.n_examples), np.broadcast_to(1.0, self.n_examples))
+        self._chunks = None
+        if chunks is None or others is None or not np.array_equal(self.row_of, other.row_of):
+            self.row_of = np.arange(self.n_features)
+            if self._fits(self.n_features):
+                self._keep()
+            return
+        rest = xp.concat([chunk[:n_rows, :] for chunk in (*chunks[whole:], *others)], axis=1)
+        cut = [self.backend.copy(rest[:, first : first + size]) for first in range(0, rest.shape[1], size)]
+        self._chunks = [*chunks[:whole], *cut]
+
+    def _check(self, slices: Iterable[slice]) -> None:
+        for part in slices:
+            check_probabilities(self._examples[part], self.parts[0].view.n_inputs)
+
+    def _keep(self, n_kept: int = 0) -> None:
+        """Compute the features of the chunks behind those kept."""
+        kept, rest = (self._chunks or [])[:n_kept], range(n_kept, self.n_chunks)
+        self._chunks = [*kept, *self.backend.map(lambda index: self._fresh(index, fixed=self._fixed), rest)]
 
     def _reader(self) -> Callable[[int], tuple[Known, Chunk]]:
         """What is known of a chunk, and its features, by its number."""
@@ -270,10 +309,12 @@ class FeatureStore(Features):
         if self._maps is None:
             self._maps = [FeatureMap(part.view, part.circuit, part.flows, self.backend) for part in self.parts]
         examples = self._encoded(index)
-        chunk = self.backend.empty((self.n_features, examples.shape[0]), self._stored_type if fixed else self.dtype)
+        empty = self.backend.empty if self.n_rows == self.n_features else self.backend.xp.zeros
+        chunk = empty((self.n_rows, examples.shape[0]), dtype=self._stored_type if fixed else self.dtype)
         first = 0
         for feature_map in self._maps:
-            feature_map.write(examples, chunk, np.arange(first, first + feature_map.n_rows), fixed=fixed)
+            rows = self.row_of[first : first + feature_map.n_rows]
+            feature_map.write(examples, chunk, rows, fixed=fixed)
             first += feature_map.n_rows
         return chunk
 
@@ -287,33 +328,3 @@ class FeatureStore(Features):
         larger = self.backend.xp.zeros((max(n_rows, min(limits)), chunk.shape[1]), dtype=self._stored_type)
         larger[: chunk.shape[0], :] = chunk
         return larger
-
-
-def _rows_after(
-    before: Sequence[Part], grown: Sequence[GrownPart], rows: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], list[tuple[NDArray[np.int64], NDArray[np.int64]]]]:
-    """The row of every feature after growth, and per part the flows that are new and the rows they get.
-
-    A feature that stays keeps its row; a new one takes a row that became free, or one behind the last.
-    """
-    row_of, is_new, new_flows = [], [], []
-    first = 0
-    for old, new in zip(before, grown, strict=True):
-        n_cells = old.view.n_cells
-        old_rows = np.full((n_cells, len(old.weighted)), -1)
-        old_rows[:, old.weighted] = rows[first : first + old.n_features].reshape(n_cells, -1)
-        first += old.n_features
-        flows = new.part.flows
-        found = np.where(new.unchanged[flows], old_rows[:, new.origin[flows]], -1)
-        row_of.append(found.ravel())
-        is_new.append(found[0] < 0)
-        new_flows.append(flows[found[0] < 0])
-    after = np.concatenate(row_of)
-    spare = np.setdiff1d(np.arange(len(after)), after)
-    after[after < 0] = spare[: np.count_nonzero(after < 0)]
-    fresh, first = [], 0
-    for new, marks, flows in zip(grown, is_new, new_flows, strict=True):
-        part_rows = after[first : first + new.part.n_features].reshape(new.part.view.n_cells, -1)
-        fresh.append((flows, part_rows[:, marks].ravel()))
-        first += new.part.n_features
-    return after, fresh

@@ -36,11 +36,10 @@ def quality_pictures(
 
 def roc_figure(probabilities: FloatArray, labels: Codes, classes: Sequence[object], rows: str) -> Any:
     """True positive rate against false positive rate at every threshold, with the area below."""
-    from sklearn.metrics import auc, roc_curve
 
     def curve(truth: Truth, scores: FloatArray) -> tuple[FloatArray, FloatArray, str]:
-        false_positives, true_positives, _ = roc_curve(truth, scores)
-        return false_positives, true_positives, f"area {auc(false_positives, true_positives):.3f}"
+        right, wrong = (np.append(0, counts) / counts[-1] for counts in _positives(truth, scores))
+        return wrong, right, f"area {np.trapezoid(right, wrong):.3f}"
 
     figure, axes = _curves(_decisions(probabilities, labels, classes), curve)
     axes.plot([0, 1], [0, 1], color="0.7", linestyle=":")
@@ -50,11 +49,11 @@ def roc_figure(probabilities: FloatArray, labels: Codes, classes: Sequence[objec
 
 def precision_recall_figure(probabilities: FloatArray, labels: Codes, classes: Sequence[object], rows: str) -> Any:
     """Precision against recall at every threshold, with the average precision."""
-    from sklearn.metrics import average_precision_score, precision_recall_curve
 
     def curve(truth: Truth, scores: FloatArray) -> tuple[FloatArray, FloatArray, str]:
-        precision, recall, _ = precision_recall_curve(truth, scores)
-        return recall, precision, f"average {average_precision_score(truth, scores):.3f}"
+        right, wrong = _positives(truth, scores)
+        precision, recall = np.append(1, right / (right + wrong)), np.append(0, right / right[-1])
+        return recall[::-1], precision[::-1], f"average {np.diff(recall) @ precision[1:]:.3f}"
 
     figure, axes = _curves(_decisions(probabilities, labels, classes), curve)
     axes.set(title=f"precision and recall, {rows} rows", xlabel="recall", ylabel="precision")
@@ -93,6 +92,12 @@ def _decisions(
         truth = labels == code
         if truth.any() and not truth.all():
             yield f"class {plain(classes[code])}", truth, probabilities[:, code]
+
+
+def _positives(truth: Truth, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The true and the false ones at every score as the threshold, from the highest score down."""
+    _, place = np.unique(-scores, return_inverse=True)
+    return np.cumsum(np.bincount(place, truth)), np.cumsum(np.bincount(place, ~truth))
 
 
 def _curves(

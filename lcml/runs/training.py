@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import lcml
 from lcml.arrays import FloatArray
@@ -20,7 +20,6 @@ from lcml.learning.learner import Learner
 from lcml.learning.selection import ChosenSplit
 from lcml.learning.solver import never
 from lcml.learning.state import RoundReport
-from lcml.learning.table_learner import TableLearner
 from lcml.model.metrics import Quality, confusion_matrix, quality
 from lcml.model.model import LogisticCircuit
 from lcml.runs.checkpoint import Checkpoint, save_checkpoint
@@ -30,6 +29,9 @@ from lcml.runs.records import MODEL_ARTIFACT, RoundRecord, dataset_record, histo
 from lcml.runs.reference import with_reference
 from lcml.runs.specs import Shape
 from lcml.tracking import Status, Tracker
+
+if TYPE_CHECKING:
+    from lcml.learning.table_learner import TableLearner
 
 OnRound = Callable[[RoundRecord], None]
 
@@ -51,9 +53,11 @@ class Outcome:
     report: Path | None = None
 
 
-def make_learner(prepared: Prepared, should_stop: Callable[[], bool] = never) -> Learner | TableLearner:
+def make_learner(prepared: Prepared, should_stop: Callable[[], bool] = never) -> "Learner | TableLearner":
     """The learner, at the beginning or, of splits, where the checkpoint stands. Raises what Learner raises."""
     if isinstance(prepared.encoder, ColumnsEncoder) and prepared.with_trees:
+        from lcml.learning.table_learner import TableLearner  # which imports scipy's optimisers
+
         return TableLearner(
             prepared.encoder,
             prepared.everything(),
@@ -79,7 +83,7 @@ def make_learner(prepared: Prepared, should_stop: Callable[[], bool] = never) ->
 
 def train(
     prepared: Prepared,
-    learner: Learner | TableLearner,
+    learner: "Learner | TableLearner",
     tracker: Tracker,
     *,
     on_round: OnRound = lambda record: None,
@@ -109,7 +113,7 @@ def train(
 class _Run:
     """A training under way: the learner, and the record of its rounds."""
 
-    def __init__(self, prepared: Prepared, tracker: Tracker, learner: Learner | TableLearner) -> None:
+    def __init__(self, prepared: Prepared, tracker: Tracker, learner: "Learner | TableLearner") -> None:
         self.prepared, self.tracker, self.learner = prepared, tracker, learner
         self.log: list[tuple[ChosenSplit, ...]] = list(prepared.checkpoint.log)
         self.rounds: list[RoundRecord] = list(prepared.checkpoint.rounds)
@@ -141,8 +145,10 @@ class _Run:
                 self._save_checkpoint()
         for step, report in enumerate(self.learner.refine()):
             self._record(report, step, on_round)
-        if self.prepared.config.learn.refit and not self.prepared.with_trees:
-            for report in self.learner.refit(self.prepared.everything()):
+        prepared = self.prepared
+        if prepared.config.learn.refit and isinstance(self.learner, Learner):
+            as_they_are = prepared.config.augmentation is None and prepared.engine is None
+            for report in self.learner.refit(None if as_they_are else prepared.everything()):
                 self._record(report, report.round, on_round)
         self._learned = monotonic()
 
@@ -189,7 +195,7 @@ class _Run:
             "stopped": stopped,
         }
         return LogisticCircuit(
-            encoder=learner.encoder if isinstance(learner, TableLearner) else self.prepared.encoder,
+            encoder=self.prepared.encoder if isinstance(learner, Learner) else learner.encoder,
             parts=parts,
             classes=splits.classes,  # type: ignore[arg-type]  # of one type, as lcml.data makes them
             weights=fitted.weights,

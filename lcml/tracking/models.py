@@ -4,10 +4,11 @@ import contextlib
 import hashlib
 import inspect
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from lcml.tracking.records import FINAL, MAX_PARAM, MODEL, cut
 from lcml.tracking.store import Store, quiet
@@ -77,7 +78,7 @@ def log_native(store: Store, run_id: str, content: bytes, file: str, loader: str
             path.write_bytes(content)
             example = module.load_example(str(path))
             answer = module._load_pyfunc(str(path)).predict(example)
-            with quiet():
+            with quiet(), unchecked():
                 untraced(mlflow.pyfunc.save_model)(
                     str(directory),
                     loader_module=loader,
@@ -96,6 +97,16 @@ def untraced(function: Callable[..., Any]) -> Any:
     """A function of MLflow's below the decorator that switches tracing off, for which MLflow before 3.15 opens, and so
     makes, the database of the directory it is in."""
     return inspect.unwrap(function)
+
+
+@contextlib.contextmanager
+def unchecked() -> Iterator[None]:
+    """Without MLflow's warning of requirements that are not installed: ours are what runs, and to know it MLflow looks
+    for the files of every package there is."""
+    from mlflow.utils import environment
+
+    with mock.patch.object(environment, "warn_dependency_requirement_mismatches", create=True):
+        yield
 
 
 def described(run_id: str, logged: Any) -> Any:

@@ -1,9 +1,10 @@
 """Seconds from images to a classifier of MNIST: a flat circuit, LightGBM, and linear models, in one process.
 
-    LCML_DATA_DIR=... python -m tests.bench.time_to_accuracy [--max-parameters 75000]
+    LCML_DATA_DIR=... python -m tests.bench.time_to_accuracy [--max-parameters 120000]
 
-The circuit's time is that of `lcml train`: encoding, growth, the final path of penalties, choosing by validation. All
-train on the same 54,000 images; the circuit must reach 97.3% of the test images.
+The circuit's time is that of `lcml train` with OPTIONS, chosen on validation images: encoding, growth on a sample, the
+final fit of all, choosing by validation. All train on the same 54,000 images; the circuit must reach 97.75% of the test
+images, which is what LightGBM reaches.
 """
 
 import argparse
@@ -17,15 +18,18 @@ from lcml.runs.recipes import recipe_options
 from lcml.runs.training import make_learner, train
 from lcml.tracking import NullTracker
 
-GOAL = 0.973
+GOAL = 0.9775
+
+OPTIONS = {"growth_examples": 2, "round_iterations": 10, "l2_path": (2e-5,), "final_iterations": 12}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--max-parameters", type=int, default=75_000)
+    parser.add_argument("--max-parameters", type=int, default=120_000)
     parser.add_argument("--output", default="time-to-accuracy.lcml")
     arguments = parser.parse_args()
-    options = recipe_options("mnist-flat") | {"max_parameters": arguments.max_parameters, "output": arguments.output}
+    own = {"max_parameters": arguments.max_parameters, "output": arguments.output}
+    options = recipe_options("mnist-flat") | OPTIONS | own
     began = time.perf_counter()
     prepared = prepare(TrainConfig().with_options(options))
     outcome = train(prepared, make_learner(prepared), NullTracker())

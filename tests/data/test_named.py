@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from sklearn import datasets
 
-from lcml.data import NAMED_SETS, load_examples, load_splits
+from lcml.data import NAMED_SETS, load_examples, load_splits, named
 from lcml.data.idx import read_idx
+from lcml.data.named import read_named
 from lcml.errors import DataError
 from tests.data.files import idx_bytes, write_idx_set
 
@@ -40,6 +41,15 @@ def test_labels_follow_their_features() -> None:
     splits = load_splits("breast-cancer", seed=3)
     for part in (splits.train, splits.valid, splits.test):
         assert [splits.classes[code] for code in part.labels] == [label_of[row.tobytes()] for row in part.features[:]]
+
+
+def test_digits_are_those_that_scikit_learn_loads(monkeypatch: pytest.MonkeyPatch) -> None:
+    data, target = datasets.load_digits(return_X_y=True)
+    read = read_named("digits", None, 0)
+    np.testing.assert_array_equal(read.features[:], data)
+    np.testing.assert_array_equal(read.labels, target)
+    monkeypatch.setattr(named, "find_spec", lambda _: None)  # as where its files lie elsewhere
+    np.testing.assert_array_equal(read_named("digits", None, 0).features[:], data)
 
 
 @pytest.mark.parametrize("train_fraction", [1.0, 0.25])

@@ -129,14 +129,15 @@ def test_limits_on_elements_parameters_and_rounds() -> None:
     assert len(list(learner(dataclasses.replace(SETTINGS, rounds=0)).grow())) == 1
 
 
-def test_a_refit_is_the_optimum_over_training_and_validation_examples() -> None:
+@pytest.mark.parametrize("as_they_are", [True, False])
+def test_a_refit_is_the_optimum_over_training_and_validation_examples(as_they_are: bool) -> None:
     """Against a fit from zero of a learner that trains on both from the start."""
     settings = dataclasses.replace(SETTINGS, rounds=0, l2=1e-2, l2_path=(1e-2,), precision="float64")
     settings = dataclasses.replace(settings, round_iterations=500, final_iterations=500, tolerance=1e-8)
     fresh = learner(settings)
     before = finished(fresh).best
     both = EncodedSet(np.concatenate([TRAIN.values, VALID.values]), np.concatenate([TRAIN.labels, VALID.labels]))
-    (report,) = fresh.refit(both)
+    (report,) = fresh.refit(None if as_they_are else both)
     assert fresh.state is not None
     after = fresh.state.best
     assert (report.phase, report.l2, report.valid) == ("refit", 1e-2, before.valid)

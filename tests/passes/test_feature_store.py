@@ -223,3 +223,55 @@ def test_some_chunks_and_their_share() -> None:
 def test_refuses_inputs_outside_the_unit_interval() -> None:
     with pytest.raises(DataError, match="row 0, variable 1"):
         FeatureStore([whole(initial_circuit(vtrees.balanced(2)))], np.array([[0.5, 2.0]]), NUMPY)
+
+
+@pytest.mark.parametrize(
+    ("precision", "budget"), [("fixed16", None), ("float32", None), ("float32", 0), ("float32", 20_000)]
+)
+def test_a_store_that_is_extended_is_one_of_more_examples(precision: FeaturePrecision, budget: int | None) -> None:
+    generator = np.random.default_rng(0)
+    q = generator.random((1300, 6))
+    part = initial_part(IdentityView(6), vtrees.balanced(6))
+    once = apply_to_parts([part], splits_of(part, 1))
+    twice = apply_to_parts([once[0].part], splits_of(once[0].part, 2))
+    store = FeatureStore([part], q, NUMPY, precision=precision, budget=budget, n_examples=512)
+    store.grow(once)
+    store.extend(1024)
+    store.grow(twice)
+    store.extend(1300)
+    labels = np.arange(1300)
+    store.label(labels, np.ones(1300))
+    assert (store.n_examples, store.n_chunks) == (1300, 3)
+    everything = FeatureStore([twice[0].part], q, NUMPY, precision=precision)
+    np.testing.assert_allclose(read(store), read(everything), atol=1.1 / FIXED16_SCALE)
+    known = np.concatenate(list(store.map(lambda known, _: known.labels)))
+    np.testing.assert_array_equal(known, labels)
+    ones = np.ones((1, store.n_rows), store.dtype)  # rows that no feature has are finite too
+    assert all(store.map(lambda _, chunk: bool(np.isfinite(chunk.weighted_sum(ones)).all())))
+
+
+def test_examples_are_checked_when_they_are_read() -> None:
+    q = np.full((1024, 6), 0.5)
+    q[600, 2] = 1.5
+    part = initial_part(IdentityView(6), vtrees.balanced(6))
+    store = FeatureStore([part], q, NUMPY, n_examples=512)
+    with pytest.raises(DataError, match=r"1\.5"):
+        store.extend(1024)
+
+
+@pytest.mark.parametrize(("precision", "budget"), [("fixed16", None), ("float32", 0)])
+def test_joined_stores_are_one_of_both(precision: FeaturePrecision, budget: int | None) -> None:
+    q = np.random.default_rng(0).random((1300, 6))
+    part = initial_part(IdentityView(6), vtrees.balanced(6))
+    grown_parts = apply_to_parts([part], splits_of(part, 1))
+    first, second = (
+        FeatureStore([part], some, NUMPY, precision=precision, budget=budget) for some in (q[:700], q[700:])
+    )
+    for store in (first, second):
+        store.grow(grown_parts)
+    expected = np.concatenate([read(first), read(second)], axis=1)
+    first.join(second)
+    assert (first.n_examples, first.n_chunks) == (1300, 3)
+    np.testing.assert_array_equal(read(first), expected)
+    values = np.concatenate(list(first.map(lambda _, chunk: chunk.examples())))
+    np.testing.assert_array_equal(values, q.astype(np.float32))
