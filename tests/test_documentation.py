@@ -16,6 +16,7 @@ import nbformat
 import pytest
 import typer
 from nbclient import NotebookClient
+from typer.testing import CliRunner
 
 from lcml.cli import COMMANDS, app
 from lcml_serving.settings import Settings, flag
@@ -24,6 +25,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
 BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+CALL = re.compile(r"lcml (?P<arguments>[^#>|&;]*?) *(?:> (?P<file>\S+) *)?(?:#.*)?")
 COMMAND = re.compile(
     r"(?:^ {4}|`|&& )((?:\w+=\S+ )?(?:\.venv/bin/)?(?:lcml|python -m|pytest)(?: [^`#\n&]*)?)", re.MULTILINE
 )
@@ -36,18 +38,31 @@ def blocks(page: Path) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.name)
-def test_commands_run(page: Path, tmp_path: Path) -> None:
-    """Every `sh` and `python` block, in order, in an empty directory."""
-    bin_directory = str(Path(sys.executable).parent)
-    environment = {
-        **os.environ,
-        "PATH": f"{bin_directory}{os.pathsep}{os.environ['PATH']}",
-        "OPENBLAS_NUM_THREADS": "1",
-    }
+def test_commands_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every line of `sh` and every `python` block, in order, in an empty directory.
+
+    The first command of lcml is a process, as for a reader; others are called here, where all is imported already.
+    """
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    n_called = 0
     for language, text in blocks(page):
-        command = ["bash", "-euo", "pipefail", "-c", text] if language == "sh" else [sys.executable, "-c", text]
-        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
-        assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
+        if language == "python":
+            exec(compile(text, page.name, "exec"), {"__name__": "__main__"})
+            continue
+        for line in text.splitlines():
+            command = CALL.fullmatch(line)
+            n_called += bool(command)
+            if command and n_called > 1:
+                result = CliRunner().invoke(app, shlex.split(command["arguments"]))
+                assert result.exit_code == 0, f"{line}\n{result.output}\n{result.exception!r}"
+                if command["file"]:
+                    Path(command["file"]).write_text(result.stdout)
+            else:
+                done = subprocess.run(
+                    ["bash", "-euo", "pipefail", "-c", line], capture_output=True, text=True, timeout=300
+                )
+                assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
 
 
 def shown_commands() -> list[tuple[Path, list[str]]]:

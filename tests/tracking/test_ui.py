@@ -1,13 +1,13 @@
 """Two trainings as one sees them in MLflow's pages, in a real browser."""
 
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from lcml.cli import app
 from lcml.tracking import list_runs, register, ui_hint
 from tests.browser import chromium
 from tests.tracking.stores import Server
@@ -41,9 +41,10 @@ def test_two_runs_are_compared_in_the_pages(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for seed in ("1", "2"):
-        command = [sys.executable, "-m", "lcml", "train", "iris", "--seed", seed, "--run-name", f"seed-{seed}", *QUICK]
-        command += ["--quiet", "--tracking-uri", server.uri, *(("--export",) if seed == "2" else ())]
-        subprocess.run(command, check=True, capture_output=True)
+        command = ["train", "iris", "--seed", seed, "--run-name", f"seed-{seed}", *QUICK, "--quiet"]
+        command += ["--tracking-uri", server.uri, *(("--export",) if seed == "2" else ())]
+        result = CliRunner().invoke(app, command)
+        assert result.exit_code == 0, result.output
     (last, first) = list_runs(server.uri)
     register(last.run_id, "flowers", None, server.uri)
     pages = ui_hint(server.uri, "2")  # 1 is that of the empty database's only run

@@ -33,6 +33,8 @@ FLAT: dict[str, Any] = {
 }
 TABLE: dict[str, Any] = {"folds": 2, "trees": 2, "tree_depth": 2, "backend": "numpy"}
 AT_SOLVER = 1e-6 * 1e-5  # of the solver's tolerance
+AT_ADDITIVE = 1e-6 * 1e-3
+HELD_BY_PENALTY = 1e-7  # all weights of a category's column can move against the bias: rounding there is far from 0
 
 
 def bits() -> tuple[NDArray[np.float32], NDArray[np.int64]]:
@@ -68,7 +70,9 @@ def flat() -> LogisticCircuitClassifier:
     return LogisticCircuitClassifier(**FLAT).fit(*bits())
 
 
-def check_same(found: LogisticCircuitClassifier, expected: LogisticCircuitClassifier) -> None:
+def check_same(
+    found: LogisticCircuitClassifier, expected: LogisticCircuitClassifier, weights_within: float = AT_SOLVER
+) -> None:
     assert [record.line().split("  ")[0] for record in found.history_] == [
         record.line().split("  ")[0] for record in expected.history_
     ]
@@ -76,8 +80,8 @@ def check_same(found: LogisticCircuitClassifier, expected: LogisticCircuitClassi
     for part, other in zip(found.model_.parts, expected.model_.parts, strict=True):
         np.testing.assert_array_equal(part.circuit.elem_prime, other.circuit.elem_prime)
         np.testing.assert_array_equal(part.circuit.elem_sub, other.circuit.elem_sub)
-    np.testing.assert_allclose(found.model_.weights, expected.model_.weights, rtol=0, atol=AT_SOLVER)
-    np.testing.assert_allclose(found.model_.bias, expected.model_.bias, rtol=0, atol=AT_SOLVER)
+    np.testing.assert_allclose(found.model_.weights, expected.model_.weights, rtol=0, atol=weights_within)
+    np.testing.assert_allclose(found.model_.bias, expected.model_.bias, rtol=0, atol=weights_within)
 
 
 def fit_flat() -> LogisticCircuitClassifier:
@@ -140,7 +144,9 @@ def test_workers_that_are_killed_change_nothing(
         else:
             expected, found = LogisticCircuitClassifier(**TABLE).fit(*table()), fit_table()
             assert len(expected.model_.parts) == 2  # literals and trees
-            check_same(found, expected)
+            check_same(found, expected, HELD_BY_PENALTY)
+            logits, of_one = (fitted.decision_function(table()[0]) for fitted in (found, expected))
+            np.testing.assert_allclose(logits, of_one, rtol=0, atol=AT_ADDITIVE)
             assert found.feature_names_in_.tolist() == ["a", "b", "c"]
             np.testing.assert_allclose(found.feature_importances_, expected.feature_importances_, atol=1e-9)
     finally:
