@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 
 def stratified_order(labels: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
-    """A random order (n,) of examples: of the first m, m n_k / n are of a class that n_k have, give or take one.
+    """A random order (n,) of examples: of the first m, m n_k / n are of a class that n_k have, give or take two.
 
     The examples of a class are dealt out at random, one to each of n_k equal intervals of [0, 1).
     """

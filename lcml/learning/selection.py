@@ -1,6 +1,5 @@
 """Choose, among scored splits, those that a round applies: the most score per element that the model gains."""
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -74,33 +73,22 @@ def apply_within(
     """Apply the chosen splits, or as many of the first of them as keep the parts within the limits.
 
     What splits made together cost is known when they are made: a copy may be split too, and an element may come
-    without an independent feature. So their number is found by trial: where a straight line between two known numbers
-    meets the limit, and every third time halfway.
+    without an independent feature. So the number of splits is found by bisection.
     """
 
-    def excess(after: Sequence[Part]) -> int:
-        """How far the parts are beyond a limit, or, below 0, from the nearer one."""
-        n_features = sum(part.n_features for part in after)
-        n_elements = sum(part.circuit.n_elements for part in after)
+    def grown_by(number: int) -> list[GrownPart]:
+        return apply_to_parts(parts, [choice.split for choice in chosen[:number]], depth)
+
+    def fits(grown: Sequence[GrownPart]) -> bool:
+        n_features = sum(part.part.n_features for part in grown)
+        n_elements = sum(part.part.circuit.n_elements for part in grown)
         present = (max_features, n_features), (max_elements, n_elements)
-        return max((number - limit for limit, number in present if limit is not None), default=-1)
+        return all(limit is None or number <= limit for limit, number in present)
 
-    def grown_by(number: int) -> tuple[list[GrownPart], int]:
-        grown = apply_to_parts(parts, [choice.split for choice in chosen[:number]], depth)
-        return grown, excess([part.part for part in grown])
-
-    least, most, below = 0, len(chosen), excess(parts)
-    within: list[GrownPart] | None = None
-    grown, above = grown_by(most)
-    if above <= 0:
+    least, most = 0, len(chosen)
+    if fits(grown := grown_by(most)):
         return chosen, grown
-    trials = itertools.count()
     while most - least > 1:
-        share = 0.5 if next(trials) % 3 == 2 or below > 0 else below / (below - above)
-        middle = min(max(least + 1, round(least + share * (most - least))), most - 1)
-        grown, found = grown_by(middle)
-        if found <= 0:
-            least, below, within = middle, found, grown
-        else:
-            most, above = middle, found
-    return chosen[:least], grown_by(least)[0] if within is None else within
+        middle = (least + most) // 2
+        least, most = (middle, most) if fits(grown_by(middle)) else (least, middle)
+    return chosen[:least], grown_by(least)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import lcml
 from lcml.arrays import FloatArray
@@ -20,6 +20,7 @@ from lcml.learning.learner import Learner
 from lcml.learning.selection import ChosenSplit
 from lcml.learning.solver import never
 from lcml.learning.state import RoundReport
+from lcml.learning.table_learner import TableLearner
 from lcml.model.metrics import Quality, confusion_matrix, quality
 from lcml.model.model import LogisticCircuit
 from lcml.runs.checkpoint import Checkpoint, save_checkpoint
@@ -29,9 +30,6 @@ from lcml.runs.records import MODEL_ARTIFACT, RoundRecord, dataset_record, histo
 from lcml.runs.reference import with_reference
 from lcml.runs.specs import Shape
 from lcml.tracking import Status, Tracker
-
-if TYPE_CHECKING:
-    from lcml.learning.table_learner import TableLearner
 
 OnRound = Callable[[RoundRecord], None]
 
@@ -53,11 +51,9 @@ class Outcome:
     report: Path | None = None
 
 
-def make_learner(prepared: Prepared, should_stop: Callable[[], bool] = never) -> "Learner | TableLearner":
+def make_learner(prepared: Prepared, should_stop: Callable[[], bool] = never) -> Learner | TableLearner:
     """The learner, at the beginning or, of splits, where the checkpoint stands. Raises what Learner raises."""
     if isinstance(prepared.encoder, ColumnsEncoder) and prepared.with_trees:
-        from lcml.learning.table_learner import TableLearner  # which imports scipy's optimisers
-
         return TableLearner(
             prepared.encoder,
             prepared.everything(),
@@ -83,7 +79,7 @@ def make_learner(prepared: Prepared, should_stop: Callable[[], bool] = never) ->
 
 def train(
     prepared: Prepared,
-    learner: "Learner | TableLearner",
+    learner: Learner | TableLearner,
     tracker: Tracker,
     *,
     on_round: OnRound = lambda record: None,
@@ -113,7 +109,7 @@ def train(
 class _Run:
     """A training under way: the learner, and the record of its rounds."""
 
-    def __init__(self, prepared: Prepared, tracker: Tracker, learner: "Learner | TableLearner") -> None:
+    def __init__(self, prepared: Prepared, tracker: Tracker, learner: Learner | TableLearner) -> None:
         self.prepared, self.tracker, self.learner = prepared, tracker, learner
         self.log: list[tuple[ChosenSplit, ...]] = list(prepared.checkpoint.log)
         self.rounds: list[RoundRecord] = list(prepared.checkpoint.rounds)

@@ -4,11 +4,10 @@ import contextlib
 import hashlib
 import inspect
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 from lcml.tracking.records import FINAL, MAX_PARAM, MODEL, cut
 from lcml.tracking.store import Store, quiet
@@ -78,7 +77,7 @@ def log_native(store: Store, run_id: str, content: bytes, file: str, loader: str
             path.write_bytes(content)
             example = module.load_example(str(path))
             answer = module._load_pyfunc(str(path)).predict(example)
-            with quiet(), unchecked():
+            with quiet():
                 untraced(mlflow.pyfunc.save_model)(
                     str(directory),
                     loader_module=loader,
@@ -97,16 +96,6 @@ def untraced(function: Callable[..., Any]) -> Any:
     """A function of MLflow's below the decorator that switches tracing off, for which MLflow before 3.15 opens, and so
     makes, the database of the directory it is in."""
     return inspect.unwrap(function)
-
-
-@contextlib.contextmanager
-def unchecked() -> Iterator[None]:
-    """Without MLflow's warning of requirements that are not installed: ours are what runs, and to know it MLflow looks
-    for the files of every package there is."""
-    from mlflow.utils import environment
-
-    with mock.patch.object(environment, "warn_dependency_requirement_mismatches", create=True):
-        yield
 
 
 def described(run_id: str, logged: Any) -> Any:
