@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lcml.arrays import FloatArray
-from lcml.inputs.channels import CHANNELS, RADIUS, ChannelEncoder
+from lcml.inputs.channels import CHANNELS, RADIUS, ChannelEncoder, finished
 from lcml.inputs.column import Column
 from lcml.inputs.columns import ColumnsEncoder
 from lcml.inputs.encoding import Encoder
@@ -81,7 +81,10 @@ class Domain:
             return low, high
         shape = (-1, *self.encoder.image_shape)
         ends = [_padded(values.reshape(shape)) for values in (low, high)]
-        found = [np.stack([_stencil(name, *pair) for name in self.encoder.channels], axis=2) for pair in _both(ends)]
+        found = [
+            np.stack([_stencil(name, *pair, self.encoder.pool) for name in self.encoder.channels], axis=2)
+            for pair in _both(ends)
+        ]
         least, most = (values.reshape(len(low), -1) for values in found)
         return least, most
 
@@ -118,12 +121,11 @@ def _both(ends: list[FloatArray]) -> tuple[tuple[FloatArray, FloatArray], tuple[
     return (low, high), (high, low)
 
 
-def _stencil(name: str, positive: FloatArray, negative: FloatArray) -> FloatArray:
+def _stencil(name: str, positive: FloatArray, negative: FloatArray, pool: int) -> FloatArray:
     stencil = CHANNELS[name]
     height, width = (size - 2 * RADIUS for size in positive.shape[2:])
     response: NDArray[np.float64] = np.full((*positive.shape[:2], height, width), stencil.offset)
     for y, x, coefficient in stencil.terms():
         source = positive if coefficient > 0 else negative
         response += coefficient * source[:, :, y : y + height, x : x + width]
-    response = np.clip(response, 0, 1)
-    return np.sqrt(response) if stencil.root else response
+    return finished(np.clip(response, 0, 1), stencil, pool)
