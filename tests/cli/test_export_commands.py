@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from lcml.formats import load_model, save_model
 from lcml.inputs.encoders import ScaleEncoder
 from lcml.model.model import LogisticCircuit
 from tests.cli.commands import output, refused, run
+from tests.forked import Forked
 from tests.serving.running import Running, infer_body
 
 NAMES = ["height", "width", "weight", "age"]
@@ -191,8 +191,8 @@ def test_a_tracking_server_that_does_not_answer_costs_only_the_log(
 
 def serve(*arguments: object) -> Running:
     """`lcml serve` in a process of its own, once it listens."""
-    command = [sys.executable, "-m", "lcml", "serve", *map(str, arguments), "--port", "0", "--drain-seconds", "0"]
-    running = Running(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True))
+    command = ["-m", "lcml", "serve", *map(str, arguments), "--port", "0", "--drain-seconds", "0"]
+    running = Running(Forked(*command))
     running.port = running.wait_for("listening")["port"]
     return running
 

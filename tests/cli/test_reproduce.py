@@ -5,8 +5,6 @@ import os
 import shutil
 import signal
 import struct
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,7 @@ from lcml.formats import load_model
 from lcml.runs.reproduce import runner
 from lcml.runs.reproduce.baselines import fit
 from lcml.tracking import find_run
+from tests.forked import Forked
 
 N_TRAIN, N_TEST = 4000, 100
 """At least 400 images a class: --quick reads 0.5% of them for the row of 2%."""
@@ -50,15 +49,10 @@ def invoke(directory: Path, images: Path, *arguments: str) -> Result:
     return CliRunner().invoke(app, ["reproduce", *options, *arguments])
 
 
-def start(directory: Path, arguments: Sequence[str], *, quick: bool = True) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-W", "error", "-m", "lcml", "reproduce", *["--quick"] * quick, *arguments],
-        cwd=directory,
-        env=os.environ | {"OPENBLAS_NUM_THREADS": "1", "COLUMNS": "200"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+def start(directory: Path, arguments: Sequence[str], *, quick: bool = True) -> Forked:
+    environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "COLUMNS": "200"}
+    command = ["-m", "lcml", "reproduce", *["--quick"] * quick, *arguments]
+    return Forked(*command, cwd=directory, env=environment, errors=True)
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ from sklearn.datasets import load_iris
 from lcml import LogisticCircuitClassifier, load_model, save_model
 from lcml.cli.streams import Lenient
 from tests.cli.commands import output
+from tests.forked import Forked
 from tests.tracking.stores import until
 
 CLASSES = ("fleur-de-lis ⚜", "Öster", "日本")
@@ -33,27 +34,19 @@ def model(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
 def test_class_names_beyond_the_terminals_encoding(model: Path, command: str, encoding: str) -> None:
     arguments = [] if command == "inspect" else [str(model.with_suffix(".csv"))]
-    run = subprocess.run(
-        [sys.executable, "-m", "lcml", command, str(model), *arguments],
-        env={**os.environ, "PYTHONIOENCODING": encoding},
-        capture_output=True,
-    )
-    assert run.returncode == 0, run.stderr
-    shown = rb"\u269c", rb"\u65e5", "⚜".encode(), "日".encode()  # typer writes UTF-8 where it is told ASCII
-    assert any(name in run.stdout for name in shown)
+    out, _ = Forked(
+        "-m", "lcml", command, str(model), *arguments, env={**os.environ, "PYTHONIOENCODING": encoding}
+    ).succeeds()
+    shown = r"\u269c", r"\u65e5", "⚜", "日"  # typer writes UTF-8 where it is told ASCII
+    assert any(name in out for name in shown)
 
 
 def test_a_stderr_that_nobody_reads_ends_no_training(tmp_path: Path) -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    run = subprocess.run(
-        [sys.executable, "-m", "lcml", "train", "iris", "--rounds", "1", "--no-tracking", "--backend", "numpy"],
-        cwd=tmp_path,
-        stderr=writer,
-        stdout=subprocess.PIPE,
-    )
+    command = ["-m", "lcml", "train", "iris", "--rounds", "1", "--no-tracking", "--backend", "numpy"]
+    Forked(*command, cwd=tmp_path, stderr=writer).succeeds()
     os.close(writer)
-    assert run.returncode == 0
     assert load_model(tmp_path / "iris.lcml").classes == ("setosa", "versicolor", "virginica")
 
 
@@ -66,7 +59,7 @@ def test_a_stderr_that_is_full_stops_no_training(tmp_path: Path) -> None:
             os.write(writer, b"x" * 4096)
     os.set_blocking(writer, True)
     arguments = ["train", "iris", "--rounds", "9999", "--patience", "9999", "--growth", "0.01", "--no-tracking"]
-    with subprocess.Popen([sys.executable, "-m", "lcml", *arguments], cwd=tmp_path, stderr=writer) as process:
+    with Forked("-m", "lcml", *arguments, cwd=tmp_path, stderr=writer) as process:
         until(lambda: list(tmp_path.glob("checkpoints/*.checkpoint")) or None, "a checkpoint")
         process.send_signal(signal.SIGTERM)
     os.close(reader)

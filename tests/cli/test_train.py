@@ -3,10 +3,7 @@
 import contextlib
 import json
 import os
-import resource
 import signal
-import subprocess
-import sys
 import tomllib
 from collections.abc import Sequence
 from dataclasses import replace
@@ -27,6 +24,7 @@ from lcml.runs.config import TrainConfig
 from lcml.runs.records import RoundRecord
 from lcml.tracking import find_run, list_runs
 from tests.cli.settings_page import PAGE, page
+from tests.forked import Forked
 
 ENVIRONMENT = os.environ | {"OPENBLAS_NUM_THREADS": "1", "COLUMNS": "200"}
 QUICK = ("--rounds", "2", "--round-iterations", "5", "--final-iterations", "5")
@@ -36,18 +34,6 @@ KEYS = {
     *("rounds", "train_accuracy", "valid_accuracy", "valid_f1_macro", "test_accuracy", "seconds", "peak_memory_mb"),
     *("backend", "device", "seed", "model_path", "run_id", "tracking_uri"),
 }
-
-
-def start(arguments: Sequence[str], directory: Path) -> subprocess.Popen[str]:
-    """`lcml train` in a process of its own, stderr being no terminal."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "lcml", "train", *arguments],
-        cwd=directory,
-        env=ENVIRONMENT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
 
 
 def run(arguments: Sequence[str], directory: Path, exit_code: int = 0) -> tuple[str, str]:
@@ -60,14 +46,14 @@ def run(arguments: Sequence[str], directory: Path, exit_code: int = 0) -> tuple[
 
 def signalled_in_round(number: int, signals: int, arguments: Sequence[str], directory: Path) -> tuple[int, str, str]:
     """Exit code, stdout and the rest of stderr of a training that gets a signal once round `number` has ended."""
-    process = start(arguments, directory)
+    process = Forked("-m", "lcml", "train", *arguments, cwd=directory, env=ENVIRONMENT)
     assert process.stderr is not None
     for line in process.stderr:
         if line.startswith(f"round {number}:"):
             process.send_signal(signals)
             break
     out, err = process.communicate()
-    return process.returncode, out, err
+    return process.wait(), out, err
 
 
 def invoke(arguments: Sequence[str]) -> Result:
@@ -171,35 +157,24 @@ def test_the_end_says_what_to_do_next(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_an_error_and_leaves_nothing_half_written(tmp_path: Path) -> None:
-    process = subprocess.run(
-        [sys.executable, "-m", "lcml", "train", "digits", "--no-tracking", "--quiet", *QUICK],
-        cwd=tmp_path,
-        env=ENVIRONMENT,
-        capture_output=True,
-        text=True,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000)),
-        check=False,
-    )
-    assert (process.returncode, process.stdout) == (2, "")
-    assert process.stderr.startswith("Error: cannot write checkpoints/digits-")
-    assert process.stderr.count("\n") == 1
+    command = ["-m", "lcml", "train", "digits", "--no-tracking", "--quiet", *QUICK]
+    process = Forked(*command, cwd=tmp_path, env=ENVIRONMENT, largest_file=20_000)
+    out, err = process.communicate()
+    assert (process.returncode, out) == (2, "")
+    assert err.startswith("Error: cannot write checkpoints/digits-")
+    assert err.count("\n") == 1
     assert [path.suffix for path in tmp_path.rglob("*") if path.is_file()] == [".checkpoint"]
 
 
 def test_without_mlflow_there_is_a_hint(tmp_path: Path) -> None:
-    program = "import sys; sys.modules['mlflow'] = None; from lcml.cli import main; main()"
-    process = subprocess.run(
-        [sys.executable, "-c", program, "train", "iris", *QUICK],
-        cwd=tmp_path,
-        env=ENVIRONMENT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (process.returncode, process.stdout) == (2, "")
-    assert "lcml[tracking]" in process.stderr
-    assert "--no-tracking" in process.stderr
-    assert process.stderr.count("\n") == 1
+    gone = "for name in [name for name in sys.modules if name.split('.')[0] == 'mlflow']: del sys.modules[name]"
+    program = f"import sys\n{gone}\nsys.modules['mlflow'] = None; from lcml.cli import main; main()"
+    process = Forked("-c", program, "train", "iris", *QUICK, cwd=tmp_path, env=ENVIRONMENT)
+    out, err = process.communicate()
+    assert (process.returncode, out) == (2, "")
+    assert "lcml[tracking]" in err
+    assert "--no-tracking" in err
+    assert err.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
 
 
@@ -388,7 +363,7 @@ def test_the_settings_of_a_run_are_a_file_for_the_next(
 
 
 FLAGS = """--target --data-dir --train-fraction --valid-fraction --test-fraction --encoder --column --class-weight
-    --divisor --image-shape --channels --augment --cluster --view --vtree --vtree-offset --structure --tree-depth
+    --divisor --image-shape --channels --pool --augment --cluster --view --vtree --vtree-offset --structure --tree-depth
     --criterion --depth --growth --minimum-support --score-examples --growth-examples --trees --rounds --max-elements
     --max-parameters --time-limit --patience --metric --threshold --folds --l2 --l2-path --refit --no-refit --link
     --literal-weights --no-literal-weights --learning-rate --solver --init --round-iterations --final-iterations

@@ -6,13 +6,13 @@ import json
 import os
 import resource
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from tests.forked import Forked
 
 _WAIT_SECONDS = 120  # where the machine is busy with something else
 
@@ -34,7 +34,7 @@ class Answer:
 class Running:
     """A started service; `events` are its log lines so far."""
 
-    process: subprocess.Popen[str]
+    process: Forked
     port: int = 0
     events: list[dict[str, Any]] = field(default_factory=list)
     _changed: threading.Condition = field(default_factory=threading.Condition)
@@ -92,6 +92,8 @@ class Running:
             self.process.send_signal(signal.SIGTERM)
         code = self.process.wait(_WAIT_SECONDS)
         self._reader.join(_WAIT_SECONDS)
+        if self.process.stdout is not None:
+            self.process.stdout.close()
         return code
 
     def _read(self) -> None:
@@ -107,13 +109,10 @@ class Running:
 
 def start(*arguments: str | Path, environ: Mapping[str, str] | None = None) -> Running:
     """Start `python -m lcml_serving` on a free port and wait until it listens."""
-    command = [sys.executable, "-m", "lcml_serving", *map(str, arguments), "--port", "0"]
+    command = ["-m", "lcml_serving", *map(str, arguments), "--port", "0"]
     if "--drain-seconds" not in command:
         command += ["--drain-seconds", "0"]
-    process = subprocess.Popen(
-        command, env={**os.environ, **(environ or {})}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-    )
-    running = Running(process)
+    running = Running(Forked(*command, env={**os.environ, **(environ or {})}))
     running.port = running.wait_for("listening")["port"]
     return running
 

@@ -12,6 +12,7 @@ import lcml_serving
 import lcml_serving.health
 from lcml_serving.errors import SettingsError
 from lcml_serving.settings import Settings, flag, parse_settings, without_service_links
+from tests.forked import Forked
 from tests.serving.onnx_models import write_model
 
 
@@ -144,11 +145,11 @@ def test_the_command_exits_with_2_and_one_clear_line(
     (tmp_path / "text.onnx").write_text("not a model")
     (tmp_path / "empty").mkdir()
     places = {"MODEL": model, "DIRECTORY": tmp_path / "empty", "TEXT": tmp_path / "text.onnx"}
-    command = [sys.executable, "-m", "lcml_serving", *(str(places.get(argument, argument)) for argument in arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr
+    process = Forked("-m", "lcml_serving", *(str(places.get(argument, argument)) for argument in arguments))
+    _, err = process.communicate()
+    assert process.returncode == 2
+    assert message in err
+    assert "Traceback" not in err
 
 
 def test_the_package_needs_neither_lcml_nor_mlflow_and_turns_telemetry_off() -> None:

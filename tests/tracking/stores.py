@@ -5,8 +5,6 @@ import shutil
 import signal
 import socket
 import sqlite3
-import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -15,6 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from lcml.tracking import DatasetRecord, Tracker
+from tests.forked import Forked
 
 DATA = DatasetRecord("digits", "ab" * 32, "scikit-learn", 1000, 100, 200, 64, 10)
 
@@ -105,17 +104,16 @@ class Server:
         self.database = directory / "server.db"
         shutil.copy(empty, self.database)
         self.uri = f"http://127.0.0.1:{self.port}"
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: Forked | None = None
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(self.port)]
+        command = ["-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(self.port)]
         command += ["--workers", "1", "--backend-store-uri", address(self.database)]
         command += ["--artifacts-destination", str(self.directory / "files")]
         environment = {**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
         with (self.directory / "server.log").open("ab") as log:
-            self.process = subprocess.Popen(
-                command, stdout=log, stderr=log, cwd=self.directory, env=environment, start_new_session=True
-            )
+            to = log.fileno()
+            self.process = Forked(*command, stdout=to, stderr=to, cwd=self.directory, env=environment, session=True)
         until(self._healthy, "the MLflow server")
 
     def kill(self) -> None:

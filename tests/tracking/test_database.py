@@ -1,14 +1,13 @@
 """The making of a database: out of room, or left half made by another program; tests/attacks kills it."""
 
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from lcml.errors import TrackingError
 from lcml.tracking import MlflowTracker, list_runs
+from tests.forked import Forked
 from tests.tracking.stores import DATA, address, change, record, rows
 
 FULL = f"""
@@ -27,18 +26,19 @@ tracker.finish("FINISHED")
 @pytest.mark.parametrize("size", [100_000, 800_000])
 def test_a_disk_without_room_for_the_database_is_told_in_a_sentence(tmp_path: Path, size: int) -> None:
     path = tmp_path / "mlflow.db"
-    process = subprocess.run([sys.executable, "-c", FULL, address(path), str(size)], capture_output=True, text=True)
-    assert (process.returncode, process.stderr) == (0, "")
-    assert process.stdout.startswith(f"cannot record this run at {address(path)} (")
+    process = Forked("-c", FULL, address(path), str(size))
+    out, err = process.communicate()
+    assert (process.returncode, err) == (0, "")
+    assert out.startswith(f"cannot record this run at {address(path)} (")
     assert not list(tmp_path.glob(".mlflow.db.new*"))
     assert not path.exists()
 
 
 def test_a_full_disk_in_the_middle_of_a_run_is_told_in_a_sentence(database: Path) -> None:
-    command = [sys.executable, "-c", FULL, address(database), str(database.stat().st_size)]
-    process = subprocess.run(command, capture_output=True, text=True)
-    assert (process.returncode, process.stderr) == (0, "")
-    assert process.stdout.startswith("cannot record this run")
+    process = Forked("-c", FULL, address(database), str(database.stat().st_size))
+    out, err = process.communicate()
+    assert (process.returncode, err) == (0, "")
+    assert out.startswith("cannot record this run")
 
 
 def test_a_half_made_database_is_known(tmp_path: Path, empty_database: Path) -> None:
@@ -54,6 +54,7 @@ def test_a_half_made_database_is_known(tmp_path: Path, empty_database: Path) -> 
         list_runs(uri)
 
 
+@pytest.mark.unabridged
 def test_an_empty_file_becomes_a_database(tmp_path: Path) -> None:
     path = tmp_path / "mlflow.db"
     path.touch()

@@ -2,8 +2,6 @@ import json
 import math
 import shutil
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +10,7 @@ import pytest
 
 from lcml.errors import FormatError, TrackingError
 from lcml.tracking import MlflowTracker, Replayed, download_artifact, list_runs, replay
+from tests.forked import Forked
 from tests.tracking.stores import (
     DATA,
     PROCESS,
@@ -198,13 +197,12 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM
 spool.write(Finish(3, "FINISHED"))
 print(Spool.read(spool.path).events)
 """
-    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert process.stdout == "No space left on device\n(Finish(time=3, status='FINISHED'),)\n"
+    assert Forked("-c", code).succeeds()[0] == "No space left on device\n(Finish(time=3, status='FINISHED'),)\n"
 
 
 def test_what_a_killed_process_had_not_sent_is_in_its_spool(tmp_path: Path, database: Path) -> None:
     uri = f"http://127.0.0.1:{free_port()}"
-    subprocess.run([sys.executable, "-c", PROCESS, uri, "kill"], cwd=tmp_path, check=True)
+    assert Forked("-c", PROCESS, uri, "kill", cwd=tmp_path).succeeds() == ("", "")
     spools = tmp_path / "mlruns" / "spool"
     (spools / "born-dead.jsonl").touch()
     (sent,) = replay(spools, address(database))

@@ -14,6 +14,7 @@ from lcml.errors import MissingDependencyError, OutputError, TrackingError
 from lcml.tracking import DEFAULT_URI, MlflowTracker, NullTracker, Tracker, list_runs
 from lcml.tracking.address import shown
 from lcml.tracking.records import check_artifact_name, clean_name
+from tests.forked import Forked
 from tests.tracking.stores import (
     DATA,
     PROCESS,
@@ -135,10 +136,11 @@ def test_a_resumed_run_goes_on_and_tells_what_changed(database: Path) -> None:
 def test_processes_started_at_once_in_a_new_place_all_succeed_silently(tmp_path: Path) -> None:
     place = tmp_path / "new # place"
     place.mkdir()
-    command = [sys.executable, "-W", "error", "-c", PROCESS, DEFAULT_URI, "finish"]
-    pipe = subprocess.PIPE
-    processes = [subprocess.Popen(command, cwd=place, stdout=pipe, stderr=pipe) for _ in range(3)]
-    assert [process.communicate(timeout=120) for process in processes] == [(b"", b"")] * 3
+    command = ["-c", PROCESS, DEFAULT_URI, "finish"]
+    new = subprocess.Popen([sys.executable, "-W", "error", *command], cwd=place, stdout=-1, stderr=-1, text=True)
+    forked = [Forked(*command, cwd=place, errors=True) for _ in range(2)]
+    assert [process.succeeds() for process in forked] == [("", "")] * 2
+    assert (new.communicate(timeout=120), new.returncode) == (("", ""), 0)
     database = place / "mlruns" / "mlflow.db"
     runs = [str(row[0]) for row in rows(database, "select run_uuid from runs where status = 'FINISHED'")]
     assert len(runs) == 3

@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import urllib.error
 import urllib.request
@@ -28,6 +27,7 @@ from lcml.tracking import MlflowTracker, fetch_onnx, log_onnx, register, replay
 from lcml_export import export_model
 from lcml_export.pyfunc import OnnxModel
 from tests.cli.test_export_commands import serve
+from tests.forked import Forked
 from tests.tracking.stores import DATA, Server, address, free_port, rows, until
 
 NAMES = ["height", "width", "weight", "age"]
@@ -237,7 +237,7 @@ def mlflow_server(store: dict[str, Any], request: pytest.FixtureRequest) -> Iter
     """`mlflow models serve` of the registered model, or of the one that the run has without an export."""
     port, log = free_port(), store["directory"] / "serve.log"
     model = request.param if request.param != "native" else f"models:/{native_model(store)}"
-    command = [sys.executable, "-m", "mlflow", "models", "serve", "--model-uri", model]
+    command = ["-m", "mlflow", "models", "serve", "--model-uri", model]
     command += ["--env-manager", "local", "--port", str(port), "--workers", "1"]
     environment = {
         **os.environ,
@@ -246,7 +246,7 @@ def mlflow_server(store: dict[str, Any], request: pytest.FixtureRequest) -> Iter
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
     }
     with log.open("wb") as file:
-        process = subprocess.Popen(command, stdout=file, stderr=file, env=environment, start_new_session=True)
+        process = Forked(*command, stdout=file.fileno(), stderr=file.fileno(), env=environment, session=True)
 
     def answers() -> bool | None:
         assert process.poll() is None, log.read_text()

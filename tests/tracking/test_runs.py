@@ -1,5 +1,3 @@
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -8,6 +6,7 @@ import pytest
 from lcml.errors import TrackingError
 from lcml.tracking import MlflowTracker, RunSummary, close_stale_runs, download_artifact, find_run, list_runs, ui_hint
 from lcml.tracking.processes import SILENT_SECONDS
+from tests.forked import Forked
 from tests.tracking.stores import DATA, PROCESS, address, change, free_port, record, rows, until
 
 
@@ -65,7 +64,7 @@ def test_an_artifact_is_fetched_by_name(database: Path, tmp_path: Path) -> None:
 
 
 def test_only_runs_whose_process_died_here_are_stale(database: Path, tmp_path: Path) -> None:
-    subprocess.run([sys.executable, "-c", PROCESS, address(database), "die"], check=True)
+    Forked("-c", PROCESS, address(database), "die").succeeds()
     spools = tmp_path / "spools"  # of their own: they would send what the dead one left, and so close it
     alive, elsewhere = (MlflowTracker(address(database), spool_dir=spools) for _ in range(2))
     alive.start("alive", {}, {}, DATA)

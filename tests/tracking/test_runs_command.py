@@ -1,8 +1,6 @@
 """`lcml runs`."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +9,7 @@ from typer.testing import CliRunner
 
 from lcml.cli import app
 from lcml.tracking import MlflowTracker
+from tests.forked import Forked
 from tests.tracking.stores import DATA, PROCESS, address, free_port, record, status
 
 
@@ -124,7 +123,7 @@ def test_no_store_is_refused(tmp_path: Path) -> None:
 
 
 def test_stale_runs_are_closed(database: Path) -> None:
-    subprocess.run([sys.executable, "-c", PROCESS, address(database), "die"], check=True)
+    Forked("-c", PROCESS, address(database), "die").succeeds()
     (run_id,) = runs("--tracking-uri", address(database), "--close-stale")["closed"]
     assert status(database, run_id) == "KILLED"
     result = CliRunner().invoke(app, ["runs", "--tracking-uri", address(database), "--close-stale"])
