@@ -3,8 +3,6 @@
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -16,6 +14,8 @@ from lcml.formats import load_model, save_model
 from lcml.tracking import database
 from tests.attacks.attack import FULL
 from tests.cli.commands import output
+from tests.conftest import REAL
+from tests.forked import Forked
 from tests.tracking.stores import address, rows
 
 N_MAKING, N_TRAINING = (20, 30) if FULL else (1, 0)
@@ -41,9 +41,9 @@ import sys
 from lcml.tracking import database
 make = database._make
 def told(*places):
-    print("making", flush=True)
+    print("making", file=sys.stderr)
     make(*places)
-    print("made", flush=True)
+    print("made", file=sys.stderr)
 database._make = told
 from lcml.cli import main
 main()
@@ -62,14 +62,11 @@ class Undisturbed:
     training: float
 
 
-def started(directory: Path) -> subprocess.Popen[str]:
-    """A training with a process and a store of its own, told of on stdout."""
+def started(directory: Path) -> Forked:
+    """A training with a process and a store of its own, told of on stderr."""
     directory.mkdir()
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
-    command = [sys.executable, "-c", TOLD, *TRAIN, *store(directory)]
-    return subprocess.Popen(
-        command, cwd=directory, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
+    return Forked("-c", TOLD, *TRAIN, *store(directory), cwd=directory, env=environment)
 
 
 def store(directory: Path) -> tuple[str, str]:
@@ -77,11 +74,11 @@ def store(directory: Path) -> tuple[str, str]:
     return "--tracking-uri", address(directory / "mlruns/mlflow.db")
 
 
-def wait_for(process: subprocess.Popen[str], beginning: str) -> None:
+def wait_for(process: Forked, beginning: str) -> None:
     """Until it prints a line that begins so."""
-    assert process.stdout is not None
+    assert process.stderr is not None
     lines = []
-    for line in process.stdout:
+    for line in process.stderr:
         lines.append(line)
         if line.startswith(beginning):
             return
@@ -102,11 +99,9 @@ def points(database: Path) -> list[tuple[object, ...]]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _without_pictures() -> Iterator[None]:
-    """They take half of a short training's time, in this process, and are not looked at."""
+def _databases_are_made() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lcml.runs.quality_plots.quality_pictures", lambda *_: ())
-        patch.setattr("lcml.runs.plots.png", lambda _: b"")
+        patch.setattr(database, "_make", REAL["lcml.tracking.database._make"])
         yield
 
 

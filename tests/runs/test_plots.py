@@ -18,6 +18,8 @@ from lcml.runs.plots import (
     size_figure,
 )
 
+pytestmark = pytest.mark.unabridged
+
 
 @dataclass(frozen=True)
 class Report:

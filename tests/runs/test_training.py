@@ -241,6 +241,7 @@ def test_a_refit_reads_training_and_validation_examples_and_copies_of_both() -> 
     assert weights(outcome.model) != weights(plain.model)
 
 
+@pytest.mark.unabridged
 def test_the_record_of_a_run() -> None:
     tracker, records = Recorder(), list[RoundRecord]()
     outcome, checkpoint = trained(tracker=tracker, on_round=records.append)
