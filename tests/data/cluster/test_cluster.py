@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import dask
 import dask.array as da
 import dask.dataframe as dd
 import numpy as np
@@ -22,6 +23,7 @@ from lcml import LogisticCircuitClassifier, load_model
 from lcml.cli import app
 from lcml.data.cluster import engine, shards
 from lcml.errors import ClusterError, DataError, SettingsError
+from tests import forked
 
 N = 2600
 FLAT: dict[str, Any] = {
@@ -56,7 +58,11 @@ def table() -> tuple[pd.DataFrame, NDArray[np.str_]]:
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Client]:
+    forked.context()
     with (
+        dask.config.set(
+            {"distributed.worker.multiprocessing-method": "forkserver"}
+        ),  # who takes a dead one's place is soon there
         LocalCluster(
             2, threads_per_worker=1, dashboard_address="127.0.0.1:0", host="127.0.0.1", silence_logs=logging.CRITICAL
         ) as cluster,
