@@ -39,7 +39,8 @@ FAST: dict[str, Any] = {"rounds": 2, "l2_path": (1e-3,), "backend": "numpy"}
 
 def test_scikit_learn_checks() -> None:
     """All of check_estimator but what scikit-learn itself skips."""
-    results = check_estimator(LogisticCircuitClassifier(**{**FAST, "rounds": 1}), on_fail=None, on_skip=None)
+    classifier = LogisticCircuitClassifier(**{**FAST, "rounds": 1}, round_iterations=10, final_iterations=20)
+    results = check_estimator(classifier, on_fail=None, on_skip=None)
     failed = {result["check_name"]: result["exception"] for result in results if result["status"] == "failed"}
     assert failed == {}
     assert sum(result["status"] == "passed" for result in results) > 40
