@@ -4,6 +4,8 @@ import pytest
 from lcml.runs.figures import class_figures, class_lines, class_metrics
 from lcml.runs.quality_plots import calibration_figure, precision_recall_figure, quality_pictures, roc_figure
 
+pytestmark = pytest.mark.unabridged
+
 LABELS = np.array([0, 0, 1, 1])
 P = np.array([[0.9, 0.1], [0.6, 0.4], [0.65, 0.35], [0.2, 0.8]])  # scores of class 1: .1 .4 .35 .8
 CLASSES = ("benign", "malignant")

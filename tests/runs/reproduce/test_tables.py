@@ -124,6 +124,7 @@ def test_a_table_puts_what_was_measured_beside_what_is_claimed() -> None:
     assert "kernel logistic regression" not in few
 
 
+@pytest.mark.unabridged
 def test_the_tables_are_written(tmp_path: Path) -> None:
     paths = write_tables(tmp_path, [1, 3], RESULTS)
     assert [path.name for path in paths] == ["table-1.md", "table-1.json", "table-3.md", "table-3.json"]
