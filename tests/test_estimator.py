@@ -56,6 +56,7 @@ def test_parameters_are_those_of_learning_with_their_defaults() -> None:
         "vtree",
         "image_shape",
         "channels",
+        "pool",
         "augment",
         "view",
         "valid_fraction",
