@@ -26,9 +26,7 @@ FEATURES = "features"
 TEXT = "text"
 
 _RESERVED = (FEATURES, "label", "probabilities", "logits", "contributions", "explain", "")
-
-_LISTED = 2000
-"""Characters of a column's categories in the metadata."""
+_LISTED = 2000  # characters of a column's categories in the metadata
 
 
 @dataclass(frozen=True)
@@ -119,13 +117,7 @@ def described(inputs: Inputs) -> list[dict[str, Any]]:
     range, or its categories as far as they fit, and their number."""
     columns = inputs.encoder.columns if isinstance(inputs.encoder, ColumnsEncoder) else ()
     return [
-        {
-            "name": column.name,
-            "kind": column.kind,
-            "type": kind,
-            "gaps": column.gaps,
-            **_values(column),
-        }
+        {"name": column.name, "kind": column.kind, "type": kind, "gaps": column.gaps, **_values(column)}
         for column, kind in zip(columns, inputs.types, strict=False)
     ]
 

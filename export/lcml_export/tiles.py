@@ -9,8 +9,7 @@ from lcml_export.graph import Graph
 TILE = 128
 """Examples per tile at most, where an example has one position; the tiles of a batch are of equal size."""
 
-_ALIGN = 16
-"""Where tiles may be of TILE examples their sizes are multiples of this: whole vector registers."""
+_ALIGN = 16  # where tiles may be of TILE examples their sizes are multiples of this: whole vector registers
 
 Body = Callable[[Graph, Sequence[str]], str]
 

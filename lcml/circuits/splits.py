@@ -179,8 +179,7 @@ class _Editor:
         return SplitResult(circuit, frozen([element.origin for element in elements]), unchanged)
 
 
-_OPEN = -1
-"""No node: the literal is not decided there."""
+_OPEN = -1  # no node: the literal is not decided there
 
 
 class _Copies:

@@ -79,8 +79,7 @@ DataArgument = Annotated[
     ),
 ]
 
-_FILE_WIDTH = 240
-"""Columns of a table that is written to a file or pipe."""
+_FILE_WIDTH = 240  # columns of a table that is written to a file or pipe
 
 
 def note(sentence: str | None) -> None:

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from lcml.learning.pruning import PrunedStep
     from lcml.model.model import LogisticCircuit
 
-_PATIENCE = 3
-"""Steps beyond the tolerance, after which no fewer conditions are tried."""
+_PATIENCE = 3  # steps beyond the tolerance, after which no fewer conditions are tried
 
 
 def compact(

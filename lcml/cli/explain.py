@@ -35,8 +35,7 @@ def explain(
         str | None, option("Why the label and not this class: the difference of the two logits.", metavar="CLASS")
     ] = None,
     output: Annotated[
-        Path | None,
-        option("Draw it too, as FILE.png, FILE.svg or FILE.html.", "--output", "-o", metavar="FILE"),
+        Path | None, option("Draw it too, as FILE.png, FILE.svg or FILE.html.", "--output", "-o", metavar="FILE")
     ] = None,
     sufficient: Annotated[
         bool, option("Instead: the inputs that alone keep the label, whatever the others are.", "--sufficient")

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Self
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-_WIDE = 110
-"""Columns of a terminal from which figures are spelt out beside the bar."""
+_WIDE = 110  # columns of a terminal from which figures are spelt out beside the bar
 
 if TYPE_CHECKING:
     from lcml.learning.settings import LearnSettings

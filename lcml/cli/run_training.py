@@ -26,8 +26,7 @@ from lcml.runs.training import Outcome, make_learner, train
 from lcml.tracking import MlflowTracker, NullTracker, Tracker, store_uri, ui_hint
 from lcml.tracking.store import import_mlflow
 
-_UI = "http://127.0.0.1:5000"
-"""Where `mlflow ui` serves its pages by default."""
+_UI = "http://127.0.0.1:5000"  # where `mlflow ui` serves its pages by default
 
 
 @contextmanager

@@ -16,8 +16,7 @@ from lcml.explain.records import Pixel, Place
 from lcml.inputs.channels import ChannelEncoder
 from lcml.model.model import LogisticCircuit
 
-_COLOURS = 3
-"""Images of so many channels are red, green and blue."""
+_COLOURS = 3  # images of so many channels are red, green and blue
 
 
 def image_shape(model: LogisticCircuit) -> tuple[int, int, int] | None:

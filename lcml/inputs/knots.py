@@ -183,5 +183,4 @@ def even_cuts(values: FloatArray, counts: FloatArray, n_intervals: int) -> Float
     return chosen
 
 
-_TIMES_CAPPED = 3
-"""Capping a frequent value lowers the sum, and so the cap."""
+_TIMES_CAPPED = 3  # capping a frequent value lowers the sum, and so the cap

@@ -19,8 +19,7 @@ from lcml.errors import DataError
 CHUNK_BYTES = 1 << 23
 """Work on so many bytes of float64 at a time: no copy of the whole matrix is made."""
 
-_GAP_BYTES = 1 << 14
-"""Rows nearer to each other than this are read in one go, with what lies between them."""
+_GAP_BYTES = 1 << 14  # rows nearer to each other than this are read in one go, with what lies between them
 
 
 class Matrix(Protocol):

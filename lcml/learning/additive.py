@@ -44,17 +44,13 @@ MOST_TOGETHER = 1024
 MOST_DENSE = 1 << 21
 """Numbers up to which rows are kept dense."""
 
-_BLOCK = 64
-"""Columns that are then looked at together."""
-
-_LEAST_DEVIATION = 1e-3
-"""Of a column, as a share of its range: an outlier must not make the rest one point."""
+_BLOCK = 64  # columns that are then looked at together
+_LEAST_DEVIATION = 1e-3  # of a column, as a share of its range: an outlier must not make the rest one point
 
 _LEAST_PENALTY = 1e-10
 """Of a coefficient, as a share of its curvature, when steps are measured: weights may be huge, columns the same."""
 
-_LEAST_SQUARE = 1e-12
-"""Directions of a smaller share of the largest square are rounding errors."""
+_LEAST_SQUARE = 1e-12  # directions of a smaller share of the largest square are rounding errors
 
 
 @dataclass(frozen=True, eq=False)

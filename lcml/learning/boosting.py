@@ -231,11 +231,7 @@ class Booster:
 
 
 def bin_sums(
-    bins: NDArray[np.uint8],
-    rows: NDArray[np.intp],
-    node: NDArray[np.int32],
-    statistics: FloatArray,
-    sums: FloatArray,
+    bins: NDArray[np.uint8], rows: NDArray[np.intp], node: NDArray[np.int32], statistics: FloatArray, sums: FloatArray
 ) -> None:
     """Add up statistics (n_rows, n_statistics) of the rows with these numbers by column, context and bin.
 

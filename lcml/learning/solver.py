@@ -17,8 +17,7 @@ from lcml.learning.objective import Objective
 from lcml.learning.parameters import Parameters
 from lcml.learning.preconditioner import Preconditioner
 
-_SUFFICIENT = 1e-4
-"""Share of the decrease that the slope promises which a step must reach (Nocedal & Wright's c1)."""
+_SUFFICIENT = 1e-4  # share of the decrease that the slope promises which a step must reach (Nocedal & Wright's c1)
 
 _LEAST_CUT, _MOST_CUT = 0.5, 0.1
 """A step that fails is cut to where a parabola through what is known is lowest, to a half of it at most (also where no

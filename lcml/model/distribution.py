@@ -33,8 +33,7 @@ SUM_TOLERANCE = 1e-9
 """By how much the parameters of an or gate may miss a sum of 1."""
 
 _CHUNK_EXAMPLES = 256
-_LEAST = float(np.log(np.finfo(np.float64).tiny))
-"""What stands for the logarithm of a marginal of 0 that is divided by."""
+_LEAST = float(np.log(np.finfo(np.float64).tiny))  # what stands for the logarithm of a marginal of 0 that is divided by
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,9 +25,7 @@ from lcml.passes.flows import check_probabilities
 _Out = TypeVar("_Out")
 _Sums: TypeAlias = "Callable[[Known, Chunk], tuple[Array, ...]]"
 _Which: TypeAlias = Sequence[int] | None
-
-_RUNS = 16
-"""Partial sums over chunks; more than the cores of most machines, few enough to add up at no cost."""
+_RUNS = 16  # partial sums over chunks; more than the cores of most machines, few enough to add up at no cost
 
 _SPARE_ROWS = 1.25
 """A kept chunk that must grow is given this much more than it needs now, as far as features may ever need it."""

@@ -37,8 +37,7 @@ from lcml.runs.config import TrainConfig
 from lcml.runs.places import choose_places, choose_vtree, encoded_shape
 from lcml.runs.specs import Shape, full_shape
 
-_MIXED_ROWS = 32
-"""Neighbours that stay together when examples are mixed: one reading of a disk gets them all."""
+_MIXED_ROWS = 32  # neighbours that stay together when examples are mixed: one reading of a disk gets them all
 
 _ENCODED_SHARE = 0.125
 """Distorted images are kept encoded where they take up to this share of the memory for features; else they are
@@ -79,10 +78,7 @@ class Prepared:
 
 
 def prepare(
-    config: TrainConfig,
-    resumed: Checkpoint | None = None,
-    checkpoint_path: Path | None = None,
-    engine: Any = None,
+    config: TrainConfig, resumed: Checkpoint | None = None, checkpoint_path: Path | None = None, engine: Any = None
 ) -> Prepared:
     """Load and encode the data and choose the vtree; a checkpoint resumed (from `checkpoint_path`) brings its own.
     engine: a `lcml.data.cluster.engine.ClusterEngine` that holds the examples, and reads Parquet parts.

@@ -296,11 +296,7 @@ def provenance(prepared: Prepared, learned: dict[str, Any]) -> dict[str, Any]:
             "numpy": version("numpy"),
             "scipy": version("scipy"),
         },
-        "machine": {
-            "n_cores": os.cpu_count(),
-            "backend": prepared.backend.name,
-            "device": prepared.backend.device,
-        },
+        "machine": {"n_cores": os.cpu_count(), "backend": prepared.backend.name, "device": prepared.backend.device},
     }
 
 

@@ -14,16 +14,7 @@ from lcml.files import escaped
 from lcml.tracking.address import experiment_name, shown, sqlite_path, store_uri
 from lcml.tracking.database import prepare, require_whole
 from lcml.tracking.processes import HEARTBEAT_SECONDS, process_tags
-from lcml.tracking.records import (
-    Artifact,
-    DatasetRecord,
-    Event,
-    Finish,
-    Metrics,
-    RunStart,
-    Status,
-    check_artifact_name,
-)
+from lcml.tracking.records import Artifact, DatasetRecord, Event, Finish, Metrics, RunStart, Status, check_artifact_name
 from lcml.tracking.sending import Sender, parcels, replay_leftovers, spool_directory
 from lcml.tracking.spool import SpoolWriter
 from lcml.tracking.store import brief, import_mlflow

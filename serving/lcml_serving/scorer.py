@@ -24,8 +24,7 @@ from lcml_serving.models import OnnxModel, load_model
 from lcml_serving.signature import Array
 
 _MOST_ROWS = sys.maxsize
-_OPEN_MODELS = 8
-"""Models that a process keeps open."""
+_OPEN_MODELS = 8  # models that a process keeps open
 
 
 class Scorer:

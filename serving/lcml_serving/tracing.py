@@ -26,8 +26,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from lcml_serving import __version__
 from lcml_serving.signature import Signature
 
-_FLUSH_SECONDS = 5.0
-"""How long the end of the service waits until what was traced is sent."""
+_FLUSH_SECONDS = 5.0  # how long the end of the service waits until what was traced is sent
 
 
 class Tracing:

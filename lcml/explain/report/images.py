@@ -45,7 +45,7 @@ def images_section(found: Measured) -> tuple[str, str, str]:
         "What is seen in the images",
         said(
             f"Of {len(found.sample):,} of the rows, each against the mean of all."
-            + (f" The first {len(codes)} classes; {left} more have no picture." if left > 0 else ""),
+            + (f" The first {len(codes)} classes; {left} more have no picture." if left > 0 else "")
         ),
         heading("Where the evidence for each class lies"),
         said(

@@ -11,8 +11,7 @@ from lcml.errors import FormatError, SettingsError
 from lcml.files import write_atomically
 
 _KIND = "lcml reproduce row 1"
-_NOT_COMPARED = ("backend", "memory_budget")
-"""Settings that say where a circuit was learned, not what it becomes."""
+_NOT_COMPARED = ("backend", "memory_budget")  # settings that say where a circuit was learned, not what it becomes
 
 
 @dataclass(frozen=True)
