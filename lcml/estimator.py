@@ -181,13 +181,12 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         Raises FormatError or DataError, which name the file.
         """
         model = load_model(path)
-        values, data = (model.provenance.get(name) for name in ("settings", "data"))
-        of_file = values if isinstance(values, dict) else {}
+        of_file = model.facts("settings")
         kept: dict[str, Any] = {}
         for name in of_file.keys() & cls().get_params().keys() - {"image_shape"}:
             kept[name] = tuple(of_file[name]) if isinstance(of_file[name], list) else of_file[name]
         found = cls(**kept)
-        given = data.get("feature_names") if isinstance(data, dict) else None  # with those that the encoder leaves out
+        given = model.facts("data").get("feature_names")  # with those that the encoder leaves out
         names = given if isinstance(given, list) else known_names(model)
         found.model_, found.classes_, found.history_ = model, np.array(model.classes), []
         found.n_features_in_ = model.encoder.n_features if names is None else len(names)

@@ -188,7 +188,7 @@ def initial_circuit(vtree: Vtree) -> Circuit:
     elements = [[(p, s) for p in choices(vtree.left[node]) for s in choices(vtree.right[node])] for node in inner]
     start = np.cumsum([0] + [len(pairs) for pairs in elements])
     flat = np.array([pair for pairs in elements for pair in pairs], dtype=np.int32).reshape(-1, 2)
-    return Circuit(vtree, frozen(inner), frozen(start), frozen(flat[:, 0]), frozen(flat[:, 1]))
+    return Circuit(vtree, *map(frozen, (inner, start, *flat.T)))
 
 
 def name_of(circuit: Circuit, node: int) -> str:

@@ -22,7 +22,7 @@ def card(
     """Write a model card as the Hugging Face Hub has them: data, quality, what weighs most, limits, reproduction."""
     from pathlib import Path
 
-    from lcml.cli.inputs import rows_to_measure, training_data
+    from lcml.cli.inputs import rows_to_measure
     from lcml.explain.report.measured import Measured
     from lcml.files import atomic_writer, check_place
     from lcml.formats import load_model
@@ -33,7 +33,7 @@ def card(
     measured = None
     if data is not None:
         found = rows_to_measure(loaded, data, None, target=target, data_dir=data_dir)
-        source = Path(data).stem if found.new else str(training_data(loaded).get("name", Path(data).stem))
+        source = Path(data).stem if found.new else str(loaded.facts("data").get("name", Path(data).stem))
         examples, device = found.examples, open_backend("auto")
         measured = Measured(loaded, examples.features, examples.labels, found.which, source, device, found.warning)
     text = model_card(loaded, Path(model).stem if name is None else name, measured)

@@ -101,6 +101,11 @@ class LogisticCircuit:
         """What makes probabilities of logits."""
         return HEADS[self.link]
 
+    def facts(self, part: str) -> Mapping[str, Any]:
+        """What the provenance says of `part`, "data" or "settings" and so on; empty where it says nothing."""
+        found = self.provenance.get(part)
+        return found if isinstance(found, dict) else {}
+
     @property
     def circuit(self) -> Circuit:
         """The circuit of a flat model; CircuitError for a model of several, or of windows."""

@@ -3,6 +3,7 @@
 import numpy as np
 
 from lcml.arrays import FloatArray
+from lcml.explain.contributions import class_weights
 from lcml.explain.groups import group_in_words, summed
 from lcml.explain.pixels import evidence, image_shape, pictures, place_of
 from lcml.explain.report.drawing import Drawing
@@ -75,7 +76,7 @@ def _by_class(found: Measured, codes: list[int]) -> tuple[FloatArray, FloatArray
     sizes = own.sum(axis=1, keepdims=True)
     usual = 0.0 if found.average is None else found.average
     gains = [
-        summed(found.class_weights(code)[0] * difference, found.groups)
+        summed(class_weights(found.model, code)[0] * difference, found.groups)
         for code, difference in zip(codes, sums / sizes - usual, strict=True)
     ]
     return np.array(gains), encoded / sizes

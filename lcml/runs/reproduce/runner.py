@@ -143,7 +143,7 @@ def trained_model(row: Row, setup: Setup) -> tuple[Path, LogisticCircuit] | None
     for path in (setup.models / f"{name}.lcml" for name in (row.name, row.recipe)):
         if path.exists():
             model = load_model(path)
-            settings, training = model.provenance.get("settings"), model.provenance.get("training", {})
+            settings, training = model.facts("settings"), model.facts("training")
             if settings and not training["stopped"] and difference(settings, row_settings(row, setup)) is None:
                 return path, model
     return None
