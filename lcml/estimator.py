@@ -156,8 +156,7 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """(n_examples,) the most probable class of every example, or of two as `threshold` says."""
         logits = self._logits(X)
-        predicted: NDArray[Any] = self.classes_[self.model_.codes(logits)]
-        return predicted
+        return np.asarray(self.classes_[self.model_.codes(logits)])
 
     def predict_proba(self, X: ArrayLike) -> FloatArray:
         """(n_examples, n_classes) probabilities, columns in the order of classes_."""

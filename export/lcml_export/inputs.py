@@ -52,10 +52,6 @@ class Inputs:
     def names(self) -> frozenset[str]:
         return frozenset(self.encoder.names if self.columns else [FEATURES])
 
-    @property
-    def has_text(self) -> bool:
-        return TEXT in self.columns
-
     def declared(self) -> list[onnx.ValueInfoProto]:
         """The graph's inputs."""
         if not self.columns:
@@ -144,5 +140,4 @@ def _type(column: Column, input_dtype: str, widened: bool) -> str:
 def _texts(texts: Sequence[str], values: NDArray[Any]) -> NDArray[np.object_]:
     """(n,) what places among `texts` say, "" for a gap."""
     said = np.array([*texts, ""], dtype=object)
-    found: NDArray[np.object_] = said[np.where(np.isnan(values), len(texts), values).astype(np.intp)]
-    return found
+    return np.asarray(said[np.where(np.isnan(values), len(texts), values).astype(np.intp)])

@@ -24,7 +24,7 @@ def card(
 
     from lcml.cli.inputs import rows_to_measure
     from lcml.explain.report.measured import Measured
-    from lcml.files import atomic_writer, check_place
+    from lcml.files import check_place, write_atomically
     from lcml.formats import load_model
     from lcml.runs.card import model_card
 
@@ -40,6 +40,5 @@ def card(
     if place is None:
         typer.echo(text, nl=False)
         return
-    with atomic_writer(place) as file:
-        file.write(text.encode())
+    write_atomically(place, text)
     typer.echo(f"{output}: the card of {model}")

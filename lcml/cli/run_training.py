@@ -2,7 +2,7 @@
 
 import importlib.util
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
@@ -57,20 +57,28 @@ def _connected(address: str) -> AbstractContextManager[Any]:
 
 def run(prepared: Prepared, *, quiet: bool) -> tuple[Outcome, Tracker, int]:
     """Train under the eyes of the user; what came out, where it is recorded, and the exit code."""
-    config, state = prepared.config, prepared.checkpoint.state
-    first_round = 0 if state is None else state.round + 1
-    with TrainProgress(config.learn, first_round, quiet=quiet) as progress, StopSignals() as signals:
-
-        def should_stop() -> bool:
-            progress.tick()
-            return signals.requested
-
+    config = prepared.config
+    with watched(prepared, quiet=quiet) as (progress, signals, should_stop):
         learner = make_learner(prepared, should_stop)
         tracker: Tracker = NullTracker()
         if not config.no_tracking:
             tracker = MlflowTracker(config.tracking_uri, config.experiment, notify=progress.say)
         outcome = train(prepared, learner, tracker, on_round=progress.round, should_stop=should_stop)
     return outcome, tracker, signals.exit_code
+
+
+@contextmanager
+def watched(prepared: Prepared, *, quiet: bool) -> Iterator[tuple[TrainProgress, StopSignals, Callable[[], bool]]]:
+    """The progress of a training as the user sees it, the signals that stop it, and its should_stop."""
+    state = prepared.checkpoint.state
+    first_round = 0 if state is None else state.round + 1
+    with TrainProgress(prepared.config.learn, first_round, quiet=quiet) as progress, StopSignals() as signals:
+
+        def should_stop() -> bool:
+            progress.tick()
+            return signals.requested
+
+        yield progress, signals, should_stop
 
 
 def export_onnx(prepared: Prepared, outcome: Outcome, tracker: Tracker) -> Exported | None:

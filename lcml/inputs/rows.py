@@ -87,8 +87,7 @@ class SparseMatrix:
 
     def read(self, rows: NDArray[np.int64]) -> NDArray[Any]:
         """The rows (n_rows,) as (n_rows, d)."""
-        found: NDArray[Any] = self._matrix[rows].toarray()
-        return found
+        return np.asarray(self._matrix[rows].toarray())
 
 
 class StoredMatrix:

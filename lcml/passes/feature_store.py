@@ -173,13 +173,11 @@ class FeatureStore(Features):
         self.dtype = np.dtype(evaluation_precision(precision))
         self._budget = backend.memory_budget() if budget is None else budget
         self._most_features = most_features
-        self.label(np.broadcast_to(np.int64(0), self.n_examples), np.broadcast_to(1.0, self.n_examples))
+        self._unlabel()
         self._maps: list[FeatureMap] | None = None
         self._chunks: list[Array] | None = None
         self._check(self._slices())
-        self.row_of = np.arange(self.n_features)
-        if self._fits(self.n_features):
-            self._keep()
+        self._begin()
 
     @property
     def is_in_memory(self) -> bool:
@@ -216,9 +214,7 @@ class FeatureStore(Features):
     def grow(self, grown: Sequence[GrownPart]) -> None:
         before, self.parts, self._maps = self.parts, tuple(part.part for part in grown), None
         if self._chunks is None:
-            self.row_of = np.arange(self.n_features)
-            if self._fits(self.n_features):
-                self._keep()
+            self._begin()
             return
         self.row_of, fresh = rows_after(before, grown, self.row_of)
         if not self._fits(self.n_rows):
@@ -243,7 +239,7 @@ class FeatureStore(Features):
     def extend(self, n_examples: int) -> None:
         """Read the first `n_examples`, more than before, which were whole chunks; their labels are to be said anew."""
         n_kept, self.n_examples = self.n_chunks, n_examples
-        self.label(np.broadcast_to(np.int64(0), n_examples), np.broadcast_to(1.0, n_examples))
+        self._unlabel()
         self._check(list(self._slices())[n_kept:])
         if self._chunks is None:
             return
@@ -260,16 +256,23 @@ class FeatureStore(Features):
         chunks, others, n_rows, xp = self._chunks, other._chunks, self.n_rows, self.backend.xp
         self._examples = Joined(self._examples, other._examples)
         self.n_examples, self._budget = self.n_examples + other.n_examples, self._budget + other._budget
-        self.label(np.broadcast_to(np.int64(0), self.n_examples), np.broadcast_to(1.0, self.n_examples))
+        self._unlabel()
         self._chunks = None
         if chunks is None or others is None or not np.array_equal(self.row_of, other.row_of):
-            self.row_of = np.arange(self.n_features)
-            if self._fits(self.n_features):
-                self._keep()
+            self._begin()
             return
         rest = xp.concat([chunk[:n_rows, :] for chunk in (*chunks[whole:], *others)], axis=1)
         cut = [self.backend.copy(rest[:, first : first + size]) for first in range(0, rest.shape[1], size)]
         self._chunks = [*chunks[:whole], *cut]
+
+    def _unlabel(self) -> None:
+        self.label(np.broadcast_to(np.int64(0), self.n_examples), np.broadcast_to(1.0, self.n_examples))
+
+    def _begin(self) -> None:
+        """Keep all features, in their order, if they fit."""
+        self.row_of = np.arange(self.n_features)
+        if self._fits(self.n_features):
+            self._keep()
 
     def _check(self, slices: Iterable[slice]) -> None:
         for part in slices:

@@ -13,7 +13,7 @@ import lcml
 from lcml.arrays import FloatArray
 from lcml.backend import evaluation_precision
 from lcml.explain.names import variable_names
-from lcml.files import atomic_writer, remove_unfinished
+from lcml.files import remove_unfinished, write_atomically
 from lcml.formats import save_model
 from lcml.inputs.columns import ColumnsEncoder
 from lcml.learning.learner import Learner
@@ -23,7 +23,7 @@ from lcml.learning.state import RoundReport
 from lcml.learning.table_learner import TableLearner
 from lcml.model.metrics import Quality, confusion_matrix, quality
 from lcml.model.model import LogisticCircuit
-from lcml.runs.checkpoint import Checkpoint, save_checkpoint
+from lcml.runs.checkpoint import save_checkpoint
 from lcml.runs.figures import class_lines, class_metrics, final_metrics
 from lcml.runs.preparation import Prepared
 from lcml.runs.records import MODEL_ARTIFACT, RoundRecord, dataset_record, history, run_params, run_tags, split_lines
@@ -210,8 +210,7 @@ class _Run:
         rows, examples = ("test", splits.test) if len(splits.test) else ("valid", splits.valid)
         found = Measured(model, examples.features, examples.labels, rows, splits.name, self.prepared.backend)
         content = report_page(found).encode()
-        with atomic_writer(path) as file:
-            file.write(content)
+        write_atomically(path, content)
         self.tracker.artifact("report.html", content)
         return path
 
@@ -230,11 +229,9 @@ class _Run:
 
     def _save_checkpoint(self) -> None:
         before = self.prepared.checkpoint
-        checkpoint = Checkpoint(
+        checkpoint = replace(
+            before,
             config=self.prepared.config,
-            fingerprint=before.fingerprint,
-            places=before.places,
-            run_name=before.run_name,
             run_id=self.tracker.run_id or before.run_id,
             state=self.learner.state,
             log=tuple(self.log),
@@ -290,14 +287,14 @@ def provenance(prepared: Prepared, learned: dict[str, Any]) -> dict[str, Any]:
         "settings": config.settings(),
         "seed": config.learn.seed,
         "training": learned,
-        "versions": {
-            "lcml": lcml.__version__,
-            "python": platform.python_version(),
-            "numpy": version("numpy"),
-            "scipy": version("scipy"),
-        },
+        "versions": versions() | {"scipy": version("scipy")},
         "machine": {"n_cores": os.cpu_count(), "backend": prepared.backend.name, "device": prepared.backend.device},
     }
+
+
+def versions() -> dict[str, str]:
+    """Of lcml and what every model is learned with."""
+    return {"lcml": lcml.__version__, "python": platform.python_version(), "numpy": version("numpy")}
 
 
 def _shape(image_shape: Shape | None) -> list[int] | None:

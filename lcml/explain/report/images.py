@@ -27,7 +27,8 @@ def images_section(found: Measured) -> tuple[str, str, str]:
     strongest, mapped = [], []
     for i, code in enumerate(codes):
         name = found.classes[code]
-        image = _mean_picture(found, found.sample[labels == code])
+        images = pictures(model, found.raw(found.sample[labels == code]))
+        image = np.asarray(np.rint(images.mean(axis=0)), np.uint8)
         order = np.argsort(-np.abs(added[i]), kind="stable")[:_STRONGEST].tolist()
         groups = [found.groups[g] for g in order if added[i, g] != 0]
         words = [group_in_words(model, group, found.names) for group in groups]
@@ -82,10 +83,6 @@ def _by_class(found: Measured, codes: list[int]) -> tuple[FloatArray, FloatArray
     return np.array(gains), encoded / sizes
 
 
-def _mean_picture(found: Measured, rows: np.ndarray) -> np.ndarray:
-    return np.asarray(np.rint(pictures(found.model, found.raw(rows)).mean(axis=0)), np.uint8)
-
-
 def _map(image: np.ndarray, values: FloatArray, most: float, label: str) -> Drawing:
     return over(picture(np.asarray(_FAINT * image, np.uint8), label), values, most)
 
@@ -94,6 +91,5 @@ def _told(values: FloatArray) -> str:
     """Where most of it lies, by the rows and columns of the image."""
     row, column = np.unravel_index(int(values.argmax()), values.shape)
     low = np.unravel_index(int(values.argmin()), values.shape)
-    return f"{values.sum():+.2f} in all, most for it around row {row}, column {column}, most against it around row " + (
-        f"{low[0]}, column {low[1]}"
-    )
+    most = f"most for it around row {row}, column {column}, most against it around row {low[0]}, column {low[1]}"
+    return f"{values.sum():+.2f} in all, {most}"

@@ -2,14 +2,12 @@
 
 import dataclasses
 import os
-import platform
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import lcml
 from lcml.backend import BackendName, evaluation_precision, get_backend
 from lcml.data import DataSplits, load_splits
 from lcml.errors import DataError
@@ -28,7 +26,7 @@ from lcml.runs.reproduce import baselines
 from lcml.runs.reproduce.apart import fit_apart
 from lcml.runs.reproduce.experiments import MODELS, Row
 from lcml.runs.reproduce.results import RowResult, check_same, difference
-from lcml.runs.training import OnRound, train
+from lcml.runs.training import OnRound, train, versions
 from lcml.tracking import FINAL, MODEL, Status, Tracker
 
 EXPERIMENT = "reproduce"
@@ -235,5 +233,4 @@ def _of_row(row: Row, setup: Setup, splits: DataSplits, settings: Mapping[str, A
 
 
 def _machine() -> dict[str, str]:
-    versions = {"lcml": lcml.__version__, "python": platform.python_version(), "numpy": version("numpy")}
-    return versions | {"n_cores": str(os.cpu_count())}
+    return versions() | {"n_cores": str(os.cpu_count())}
