@@ -221,8 +221,7 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
     def _features(
         self, X: Any, y: Any = _NO_LABELS, *, reset: bool = False, gaps: bool = False
     ) -> tuple[Matrix, NDArray[Any]]:
-        """The features, a `Table` where they are a data frame, and the labels, as scikit-learn checks them; with `gaps`
-        NaN may be among them."""
+        """The features, of a data frame a `Table`, and the labels, as scikit-learn checks them; gaps: NaN too."""
         if is_frame(X):
             validate_data(self, X, y, skip_check_array=True, reset=reset)
             table = from_frame(X)

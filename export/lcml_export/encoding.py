@@ -1,5 +1,4 @@
-"""The encoder as ONNX nodes: raw features to probabilities, as `lcml.inputs.encoders` and `lcml.inputs.channels`
-compute them."""
+"""The encoder as ONNX nodes: raw features to probabilities, as the modules of `lcml.inputs` compute them."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -42,8 +41,7 @@ def encode_plainly(graph: Graph, encoder: Encoder, features: str, input_type: In
 
 
 def _channels(graph: Graph, encoder: ChannelEncoder, features: str, input_type: InputType) -> str:
-    """Each channel is a stencil and an offset, cut off at 0 and 1, or its root: one convolution, the same on every raw
-    image."""
+    """A channel is a stencil and an offset, cut off at 0 and 1, or its root: one convolution of every raw image."""
     n_images = encoder.image_shape[0]
     stencils = [CHANNELS[name] for name in encoder.channels] * n_images
     kernels = graph.constant([[stencil.kernel] for stencil in stencils], np.float32)

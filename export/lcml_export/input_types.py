@@ -24,8 +24,7 @@ ROUNDING = 64 * float(np.finfo(np.float32).eps)
 def chosen_type(encoder: Encoder, asked: str, feature_names: Sequence[str]) -> InputType:
     """The type `asked`, or what AUTO stands for.
 
-    Raises SettingsError where it is no type, where float32 is asked for and cannot hold a feature, and as
-    `float32_errors`.
+    SettingsError where it is no type, where float32 is asked for and cannot hold a feature, and as `float32_errors`.
     """
     if asked not in (AUTO, *get_args(InputType)):
         raise SettingsError(f"unknown input type {asked!r}: expected one of {AUTO}, {', '.join(get_args(InputType))}")

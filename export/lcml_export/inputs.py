@@ -53,7 +53,6 @@ class Inputs:
         return frozenset(self.encoder.names if self.columns else [FEATURES])
 
     def declared(self) -> list[onnx.ValueInfoProto]:
-        """The graph's inputs."""
         if not self.columns:
             shape = ["batch", self.encoder.n_features]
             return [helper.make_tensor_value_info(FEATURES, onnx_type(self.dtype), shape)]

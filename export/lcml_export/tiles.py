@@ -18,8 +18,7 @@ def tiled(graph: Graph, body: Body, inputs: Sequence[tuple[str, int]], width: in
     """(n_examples, width) float32: `body` of the rows of `inputs`, tile by tile, or at once without control flow.
 
     inputs: name and ONNX element type of tensors (n_examples, columns) with columns known; body: builds the nodes
-    that map tiles of the inputs, (tile, columns), to (tile, width) and returns the result's name; tile: examples at
-    most.
+    that map tiles of the inputs, (tile, columns), to (tile, width) and returns the result's name; tile: most examples.
     """
     if not graph.operators.control_flow:
         return body(graph, [source for source, _ in inputs])

@@ -236,8 +236,7 @@ def _check_arrays(circuit: Circuit) -> None:
 
 
 def _check_scopes(circuit: Circuit) -> None:
-    """Decomposable, structured and smooth: the prime stands at the left child of the gate's vtree node, the sub
-    right."""
+    """Decomposable, structured and smooth: the prime stands left below the gate's vtree node, the sub right."""
     vtree, gate_node = circuit.vtree, circuit.or_vtree[circuit.elem_or]
     prime, sub = circuit.node_vtree[circuit.elem_prime], circuit.node_vtree[circuit.elem_sub]
     wrong = np.flatnonzero((prime != vtree.left[gate_node]) | (sub != vtree.right[gate_node]))

@@ -243,8 +243,7 @@ def view_from_dict(content: Any) -> View:
 
 
 def window_vtree(view: WindowView, offset: tuple[int, int] = (0, 0)) -> Vtree:
-    """The vtree over a window's variables: `lcml.circuits.vtree.grid` for each of its channels, those joined pair
-    by pair."""
+    """The vtree over a window's variables: `lcml.circuits.vtree.grid` for each channel, joined pair by pair."""
     return vtrees.grid(*view.window, offset, n_channels=len(view.chosen_channels))
 
 

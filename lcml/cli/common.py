@@ -95,7 +95,6 @@ def open_backend(name: BackendName) -> Backend:
 
 
 def print_json(values: Mapping[str, Any]) -> None:
-    """One JSON object on stdout."""
     typer.echo(json.dumps(values, allow_nan=False))
 
 

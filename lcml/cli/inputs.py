@@ -87,8 +87,7 @@ def _trained_on(model: LogisticCircuit, data: str, target: str | None, data_dir:
 
 
 def trained_splits(model: LogisticCircuit, data: str, target: str | None, data_dir: str | None) -> DataSplits:
-    """The training's division of the data that the model was trained on. Raises DataError for others, which would bring
-    test rows into training."""
+    """The division of the data that the model was trained on. DataError for others, whose test rows would train."""
     load_splits(data, **_division(model, target, data_dir))
     splits = _trained_on(model, data, target, data_dir)
     if splits is None:

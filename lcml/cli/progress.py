@@ -96,8 +96,7 @@ class TrainProgress(AbstractContextManager["TrainProgress"]):
         return int(min(settings.rounds - record.round, by_size))
 
     def _left(self, record: "RoundRecord") -> str:
-        """How long the rest takes at most, if rounds take as long as this one; of a table's model, which takes little,
-        nothing."""
+        """How long the rest takes at most, if rounds take as long as this one; nothing for tables, which are quick."""
         if record.phase in _OF_TABLES:
             return ""
         settings, seconds = self._settings, sum(record.seconds.values())

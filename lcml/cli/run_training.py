@@ -31,8 +31,7 @@ _UI = "http://127.0.0.1:5000"  # where `mlflow ui` serves its pages by default
 
 @contextmanager
 def prepared_run(options: Mapping[str, Any], resumed: str | None) -> Iterator[Prepared]:
-    """Everything in memory, or on the cluster, for the run that `options` describe, or for the one resumed with
-    `options` changed."""
+    """Everything in memory, or on the cluster, for the run of these `options`, or the one resumed with them changed."""
     checkpoint, path = (None, None) if resumed is None else resume(resumed, options)
     config = TrainConfig().with_options(options) if checkpoint is None else checkpoint.config
     if config.export:

@@ -71,8 +71,7 @@ class Margins:
 
 
 class MarginBounds:
-    """Lower bounds of margins. linear (n_margins, n_outputs): what a variable adds, all else held; the rest is bounded
-    part by part."""
+    """Lower bounds of margins. linear (n_margins, n_outputs): what a variable adds alone; the rest is by part."""
 
     def __init__(self, margins: Margins) -> None:
         model = margins.model

@@ -223,7 +223,6 @@ def _axes(curvature: FloatArray, penalty: FloatArray) -> Any:
 
 
 def _product(factors: Sequence[Any], right: FloatArray) -> FloatArray:
-    """The product of all, from the right on."""
     for factor in reversed(factors):
         right = factor @ right
     return right

@@ -35,8 +35,7 @@ _LEAST_STEP = 1e-8
 
 @dataclass(frozen=True)
 class SolverSettings:
-    """max_iterations: steps of every weight set; tolerance: on the largest preconditioned gradient entry; memory:
-    curvature pairs kept."""
+    """max_iterations: of every weight set; tolerance: on the largest preconditioned slope; memory: curvature pairs."""
 
     max_iterations: int = 100
     tolerance: float = 1e-5

@@ -89,8 +89,7 @@ class Chunk:
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """What is known of the examples of a chunk beside their features: the chunk's number, their class codes, and how
-    often each counts."""
+    """What is known of a chunk's examples beside their features: its number, class codes, how often each counts."""
 
     number: int
     labels: NDArray[np.int64]
@@ -100,8 +99,7 @@ class Known:
 class Features(ABC):
     """Features of `parts`, chunk by chunk, wherever the chunks are.
 
-    row_of (n_features,): the row of a chunk that each feature has. Functions of chunks hold nothing but what can be
-    sent to where these are.
+    row_of (n_features,): the row of a chunk that each feature has. Functions of chunks are sent to where these are.
     """
 
     parts: tuple[Part, ...]
@@ -148,10 +146,9 @@ class Features(ABC):
 class FeatureStore(Features):
     """Features of `parts` for encoded examples (n_examples, n_inputs), in this process.
 
-    budget: bytes that kept features may take (default:
-    the backend's); most_features: the most that the parts may grow to, None if unknown; n_examples: how many of the
-    examples, the first ones, are read until `extend` says more. Raises DataError where the examples are not in [0, 1]
-    or of the wrong width.
+    budget: bytes that kept features may take, by default the backend's; most_features: the most that the parts may grow
+    to, None if unknown; n_examples: how many of the examples, the first ones, are read until `extend` says more. Raises
+    DataError where the examples are not in [0, 1] or of the wrong width.
     """
 
     def __init__(
@@ -192,8 +189,7 @@ class FeatureStore(Features):
         return self.backend.map(lambda index: function(*read(index)), range(self.n_chunks) if which is None else which)
 
     def sum(self, function: _Sums, which: _Which = None) -> list[Array]:
-        """As `Features.sum`; chunks are added up in a fixed number of runs, so that the result does not depend on the
-        number of threads."""
+        """As `Features.sum`, in a fixed number of runs, so that the number of threads changes nothing."""
         read = self._reader()
         xp, chosen = self.backend.xp, range(self.n_chunks) if which is None else which
 
@@ -269,7 +265,6 @@ class FeatureStore(Features):
         self.label(np.broadcast_to(np.int64(0), self.n_examples), np.broadcast_to(1.0, self.n_examples))
 
     def _begin(self) -> None:
-        """Keep all features, in their order, if they fit."""
         self.row_of = np.arange(self.n_features)
         if self._fits(self.n_features):
             self._keep()

@@ -168,7 +168,6 @@ def new_figure(width: float, height: float) -> Any:
 
 
 def png(figure: Any) -> bytes:
-    """The figure's picture."""
     content = io.BytesIO()
     figure.savefig(content, format="png", metadata={"Software": None})  # the same picture is the same bytes
     return content.getvalue()

@@ -47,8 +47,7 @@ computed whenever they are read."""
 @dataclass(frozen=True, eq=False)
 class Prepared:
     """What a training needs. image_shape: of the raw features; train, valid: raw for trees; checkpoint: where learning
-    goes on from, or its beginning; started: of the monotonic clock; engine: what holds the examples, where this process
-    does not."""
+    goes on from, or its beginning; started: of the monotonic clock; engine: what has examples, if not this process."""
 
     config: TrainConfig
     splits: DataSplits
@@ -64,7 +63,6 @@ class Prepared:
 
     @property
     def with_trees(self) -> bool:
-        """Whether the structure is trees."""
         config, of_columns = self.config, isinstance(self.encoder, ColumnsEncoder)
         return grows_trees(config.learn.structure, of_columns, config.vtree, config.view)
 

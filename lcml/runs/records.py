@@ -135,7 +135,6 @@ def run_tags(checkpoint: Path, data: str, backend: str, device: str) -> dict[str
 
 
 def dataset_record(splits: DataSplits) -> DatasetRecord:
-    """The data set of a run."""
     return DatasetRecord(
         name=splits.name,
         digest=splits.fingerprint,

@@ -81,8 +81,7 @@ def log_onnx(
 def register(run_id: str, name: str, alias: str | None = None, uri: str | None = None) -> RegisteredVersion:
     """Make the last ONNX model of a run a new version of the registered model `name`, and what `alias` stands for.
 
-    Raises TrackingError for a run without such a model, a name or alias that MLflow does not take, or a store that
-    does not answer.
+    TrackingError for a run without such a model, a name or alias that MLflow does not take, a store without answer.
     """
     if not re.fullmatch(_NAME, name):
         raise TrackingError(f"name {name!r}: expected letters, digits, ., _ and -, a letter or digit first")

@@ -109,7 +109,6 @@ def _opened(path: str, content: bytes, threads: int) -> OnnxModel:
 
 
 def _by_name(batch: Any) -> Mapping[str, Any]:
-    """The columns of a batch."""
     if isinstance(batch, Mapping):
         return batch
     if hasattr(batch, "column_names"):

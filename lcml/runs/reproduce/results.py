@@ -43,7 +43,6 @@ class RowResult:
 
 
 def row_path(directory: Path, name: str) -> Path:
-    """Where the row `name` is kept."""
     return directory / "rows" / f"{name}.json"
 
 

@@ -89,8 +89,7 @@ def row_settings(row: Row, setup: Setup) -> dict[str, Any]:
 def prepare_circuit(row: Row, setup: Setup) -> Prepared:
     """Everything in memory for the row's training, from its checkpoint where one is there.
 
-    Raises SettingsError for a checkpoint of other settings, else as `lcml.runs.preparation.prepare` and
-    `load_checkpoint`.
+    Raises SettingsError for a checkpoint of other settings, and as `prepare` and `load_checkpoint`.
     """
     config = circuit_config(row, setup)
     path = setup.directory / "checkpoints" / f"{row.name}.checkpoint"
