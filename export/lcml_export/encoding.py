@@ -41,7 +41,8 @@ def encode_plainly(graph: Graph, encoder: Encoder, features: str, input_type: In
 
 
 def _channels(graph: Graph, encoder: ChannelEncoder, features: str, input_type: InputType) -> str:
-    """A channel is a stencil and an offset, cut off at 0 and 1, or its root: one convolution of every raw image."""
+    """Each channel is a stencil and an offset, cut off at 0 and 1, averaged over blocks, or the root of that: one
+    convolution, the same on every raw image."""
     n_images = encoder.image_shape[0]
     stencils = [CHANNELS[name] for name in encoder.channels] * n_images
     kernels = graph.constant([[stencil.kernel] for stencil in stencils], np.float32)
@@ -54,6 +55,9 @@ def _channels(graph: Graph, encoder: ChannelEncoder, features: str, input_type: 
     responses = graph.op("Conv", images, kernels, offsets, group=n_images)
     zero, one = (graph.constant(bound, np.float32) for bound in (0, 1))
     channels = graph.op("Clip", responses, zero, one)
+    if encoder.pool > 1:
+        block = [encoder.pool, encoder.pool]
+        channels = graph.op("AveragePool", channels, kernel_shape=block, strides=block)
     roots = np.array([stencil.root for stencil in stencils])
     if roots.all():
         channels = graph.op("Sqrt", channels)

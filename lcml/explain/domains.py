@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lcml.arrays import FloatArray
-from lcml.inputs.channels import CHANNELS, RADIUS, ChannelEncoder
+from lcml.inputs.channels import CHANNELS, RADIUS, ChannelEncoder, finished
 from lcml.inputs.column import Column
 from lcml.inputs.columns import ColumnsEncoder
 from lcml.inputs.encoding import Encoder
@@ -81,10 +81,10 @@ class Domain:
         shape, room = (-1, *self.encoder.image_shape), ((0, 0), (0, 0), (RADIUS, RADIUS), (RADIUS, RADIUS))
         low, high = (np.pad(values.reshape(shape), room, mode="edge") for values in (low, high))
         least, most = (
-            np.stack([_stencil(name, *ends) for name in self.encoder.channels], axis=2).reshape(len(low), -1)
+            np.stack([_stencil(name, *ends, self.encoder.pool) for name in self.encoder.channels], axis=2)
             for ends in ((low, high), (high, low))
         )
-        return least, most
+        return least.reshape(len(low), -1), most.reshape(len(low), -1)
 
 
 def codes_of(encoder: Encoder, x: Any) -> FloatArray:
@@ -109,7 +109,7 @@ def _with_own(own: float, values: FloatArray) -> FloatArray:
     return np.concatenate([[own], values[~same]])
 
 
-def _stencil(name: str, positive: FloatArray, negative: FloatArray) -> FloatArray:
+def _stencil(name: str, positive: FloatArray, negative: FloatArray, pool: int) -> FloatArray:
     """positive, negative: what coefficients of these signs multiply."""
     stencil = CHANNELS[name]
     height, width = (size - 2 * RADIUS for size in positive.shape[2:])
@@ -117,5 +117,4 @@ def _stencil(name: str, positive: FloatArray, negative: FloatArray) -> FloatArra
     for y, x, coefficient in stencil.terms():
         source = positive if coefficient > 0 else negative
         response += coefficient * source[:, :, y : y + height, x : x + width]
-    response = np.clip(response, 0, 1)
-    return np.sqrt(response) if stencil.root else response
+    return finished(np.clip(response, 0, 1), stencil, pool)

@@ -47,10 +47,10 @@ def pictures(model: LogisticCircuit, x: Any) -> NDArray[np.uint8]:
 
 def place_of(model: LogisticCircuit, group: Group, q: FloatArray) -> Place | None:
     """Where a condition is in an image, of which q (n_inputs,) is encoded; of many cases the first are looked at."""
-    shape = image_shape(model)
+    shape = _read_shape(model)
     if shape is None:
         return None
-    _, height, width = shape
+    height, width, pool = shape
     view, n = model.parts[group.part].view, model.parts[group.part].circuit.n_variables
     cases = list(islice(group.of_circuit.spelt(group.cases), MAX_CASES))
     first, stop = view.cell_start[group.cell : group.cell + 2].tolist()
@@ -61,19 +61,31 @@ def place_of(model: LogisticCircuit, group: Group, q: FloatArray) -> Place | Non
     position = int(total.argmax()) if total.max() > 0 else (stop - first) // 2
     case = cases[int(flows[position].argmax())]
     inputs = view.index[first + position]
-    pixels = _pixels(case, inputs, n, (height, width), channel_names(model.encoder, view.n_inputs // (height * width)))
+    names = channel_names(model.encoder, view.n_inputs // (height * width))
+    pixels = _pixels(case, inputs, n, (height, width), pool, names)
+    origin, size, slides = (0, 0), (height, width), isinstance(view, WindowView)
     if isinstance(view, WindowView):
-        row, column = view.position_origin[first + position].tolist()
-        return Place(group.part, group.cell, row, column, *view.window, True, pixels)
-    return Place(group.part, group.cell, 0, 0, height, width, False, pixels)
+        origin, size = view.position_origin[first + position].tolist(), view.window
+    row, column, rows, columns = (pool * number for number in (*origin, *size))
+    return Place(group.part, group.cell, row, column, rows, columns, slides, pixels)
+
+
+def _read_shape(model: LogisticCircuit) -> tuple[int, int, int] | None:
+    """Height and width of what windows read of a raw image, and rows and columns of pixels that one of theirs is."""
+    raw, encoder = image_shape(model), model.encoder
+    if raw is None:
+        return None
+    pool = encoder.pool if isinstance(encoder, ChannelEncoder) else 1
+    return raw[1] // pool, raw[2] // pool, pool
 
 
 def evidence(model: LogisticCircuit, groups: Sequence[Group], added: FloatArray) -> FloatArray:
     """(k, height, width) of what all groups add, (k, n_groups): each group's share lies evenly on the pixels that its
     condition mentions in the windows of its cell, on all pixels where it mentions none. All that is added is there."""
-    shape = image_shape(model)
+    shape = _read_shape(model)
     assert shape is not None
-    n_pixels = shape[1] * shape[2]
+    height, width, pool = shape
+    n_pixels = height * width
     found = np.zeros((len(added), n_pixels))
     for number, group in enumerate(groups):
         view = model.parts[group.part].view
@@ -84,17 +96,18 @@ def evidence(model: LogisticCircuit, groups: Sequence[Group], added: FloatArray)
         where = np.flatnonzero(counts) if counts.any() else np.arange(n_pixels)
         share = counts[where] / counts.sum() if counts.any() else 1 / n_pixels
         found[:, where] += added[:, number, None] * share
-    return found.reshape(-1, *shape[1:])
+    return np.kron(found.reshape(-1, height, width), np.full((pool, pool), 1 / pool**2))
 
 
 def _pixels(
-    case: Case, inputs: NDArray[Any], n: int, size: tuple[int, int], channels: Sequence[str]
+    case: Case, inputs: NDArray[Any], n: int, size: tuple[int, int], pool: int, channels: Sequence[str]
 ) -> tuple[Pixel, ...]:
-    """The pixels of a case's literals, those in the padding left out."""
+    """The pixels of a case's literals, of blocks of `pool` pixels the first, those in the padding left out."""
     height, width = size
     found = []
     for literal in sorted(case, key=lambda literal: literal % n):
         channel, pixel = divmod(int(inputs[literal % n]), height * width)
         if channel < len(channels):
-            found.append(Pixel(channels[channel], *divmod(pixel, width), literal < n))
+            row, column = divmod(pixel, width)
+            found.append(Pixel(channels[channel], pool * row, pool * column, literal < n))
     return tuple(found)

@@ -11,14 +11,14 @@ With q(y, x) the pixel of a plain encoder, y pointing down, pixels beyond the bo
     t25  t50  t75  min(1, max(0, 4 (q - t) + 1/2)): a soft step of width 1/4 around t = 0.25, 0.5, 0.75
     root-grey, root-x+, ..., root-e-    the square roots of grey levels and edges: faint ones count for more
 
-Each is one 5 x 5 stencil and an offset, cut off at 0 and 1, or the square root of that; the exporter makes them one
-convolution.
+Each is one 5 x 5 stencil and an offset, cut off at 0 and 1, or the square root of that, before which an encoder may
+average over blocks of pixels; the exporter makes them one convolution.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from types import MappingProxyType
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -44,7 +44,8 @@ CHUNK_BYTES = 1 << 18
 
 @dataclass(frozen=True, eq=False)
 class Stencil:
-    """min(1, max(0, offset + sum of kernel[RADIUS + dy, RADIUS + dx] q(y + dy, x + dx))), with `root` its root."""
+    """min(1, max(0, offset + sum of kernel[RADIUS + dy, RADIUS + dx] q(y + dy, x + dx))), with `root` the root of what
+    that is on average over a block."""
 
     kernel: NDArray[np.float32]
     offset: float = 0.0
@@ -101,12 +102,14 @@ class ChannelEncoder(Encoder):
     """Channels of the probabilities that `base` makes of an image.
 
     image_shape: (height, width), or (channels, height, width) where an example holds several images one after another;
-    kept in the longer form. channels: names in `CHANNELS`. Raises SettingsError where they do not fit each other.
+    kept in the longer form. channels: names in `CHANNELS`; pool: rows and columns of the blocks of pixels over which a
+    channel is averaged, 1 for none. Raises SettingsError where they do not fit each other.
     """
 
     base: PlainEncoder
     image_shape: tuple[int, ...]
     channels: tuple[str, ...]
+    pool: int = 1
     kind: ClassVar[str] = "channels"
 
     def __post_init__(self) -> None:
@@ -120,6 +123,12 @@ class ChannelEncoder(Encoder):
         check_channels(self.channels)
         if not self.channels:
             raise SettingsError(f"channels: found none; choose one or more of {', '.join(CHANNELS)}")
+        if self.pool < 1 or any(size % self.pool for size in shape[1:]):
+            rows, columns = shape[1:]
+            raise SettingsError(
+                f"pool: images of {rows} x {columns} pixels cannot be cut into blocks of {self.pool} x {self.pool}; "
+                "choose a divisor of both"
+            )
 
     @property
     def n_features(self) -> int:
@@ -127,13 +136,13 @@ class ChannelEncoder(Encoder):
 
     @property
     def n_outputs(self) -> int:
-        return self.n_features * len(self.channels)
+        return int(np.prod(self.output_shape))
 
     @property
     def output_shape(self) -> tuple[int, int, int]:
         """(channels, height, width) of what `encode` returns: all channels of the first raw image, then the next's."""
         n_images, height, width = self.image_shape
-        return n_images * len(self.channels), height, width
+        return n_images * len(self.channels), height // self.pool, width // self.pool
 
     def encode(self, x: ArrayLike | Matrix, *, gaps: bool = False) -> NDArray[np.float32]:
         """Probabilities (n, n_outputs), float32, C-contiguous, of raw features (n, n_features), in `output_shape`.
@@ -142,13 +151,15 @@ class ChannelEncoder(Encoder):
         """
         raw = check_features(x, self.n_features)
         n_images, height, width = self.image_shape
-        encoded = np.empty((len(raw), n_images, len(self.channels), height, width), np.float32)
+        shown = self.output_shape[1:]
+        encoded = np.empty((len(raw), n_images, len(self.channels), *shown), np.float32)
         step = max(1, CHUNK_BYTES // (4 * self.n_features))
         for rows in (slice(start, start + step) for start in range(0, len(raw), step)):
             q = self.base.encode(raw[rows]).reshape(-1, *self.image_shape)
             padded = np.pad(q, ((0, 0), (0, 0), (RADIUS, RADIUS), (RADIUS, RADIUS)), mode="edge")
             for k, name in enumerate(self.channels):
-                encoded[rows, :, k] = _response(padded, CHANNELS[name], height, width)
+                response = _response(padded, CHANNELS[name], height, width)
+                encoded[rows, :, k] = finished(response, CHANNELS[name], self.pool)
         return encoded.reshape(len(raw), self.n_outputs)
 
     def variable_names(self, feature_names: Sequence[str]) -> tuple[str, ...]:
@@ -159,27 +170,34 @@ class ChannelEncoder(Encoder):
         return self.base.inputs_at(shares)
 
     def state(self) -> State:
-        """That of `base`, beside `image_shape` and the places of `channels` in `CHANNELS`."""
-        places = [list(CHANNELS).index(name) for name in self.channels]
-        own = zip(_OWN, (self.image_shape, places), strict=True)
-        return {**self.base.state(), **{name: np.array(values, np.int32) for name, values in own}}
+        """That of `base`, beside `image_shape`, the places of `channels` in `CHANNELS` and a `pool` that is not 1."""
+        own = {"image_shape": self.image_shape, "channels": [list(CHANNELS).index(name) for name in self.channels]}
+        own |= {"pool": [self.pool]} if self.pool > 1 else {}
+        return {**self.base.state(), **{name: np.array(values, np.int32) for name, values in own.items()}}
 
     @classmethod
     def from_state(cls, state: State) -> Self:
-        shape, places = own = [np.asarray(state.get(name, 0.0)) for name in _OWN]
-        plain = {name: array for name, array in state.items() if name not in _OWN}
+        defaults = {"image_shape": 0.0, "channels": 0.0, "pool": np.ones(1, np.int32)}
+        shape, places, pool = own = [np.asarray(state.get(name, default)) for name, default in defaults.items()]
+        plain = {name: array for name, array in state.items() if name not in defaults}
         bases = [base for base in PLAIN_ENCODERS.values() if {*plain} == {field.name for field in fields(base)}]
         right = all(array.dtype.kind == "i" and array.ndim == 1 and np.all(array >= 0) for array in own)
-        if not bases or not right or np.any(places >= len(CHANNELS)):
+        if not bases or not right or np.any(places >= len(CHANNELS)) or len(pool) != 1:
             raise FormatError(
-                f"expected {' and '.join(_OWN)}, channels below {len(CHANNELS)}, and the arrays of one of "
+                f"expected image_shape, channels below {len(CHANNELS)}, at most one pool, and the arrays of one of "
                 f"{', '.join(PLAIN_ENCODERS)}, found {dict(state)}; the file is damaged or newer than this lcml"
             )
         names = list(CHANNELS)
-        return cls(bases[0].from_state(plain), tuple(shape.tolist()), tuple(names[place] for place in places))
+        chosen = tuple(names[place] for place in places)
+        return cls(bases[0].from_state(plain), tuple(shape.tolist()), chosen, int(pool[0]))
 
 
-_OWN = ("image_shape", "channels")
+def finished(response: NDArray[Any], stencil: Stencil, pool: int) -> NDArray[Any]:
+    """(..., height / pool, width / pool) means over blocks of a response (..., height, width), or their roots."""
+    if pool > 1:
+        *rest, height, width = response.shape
+        response = response.reshape(*rest, height // pool, pool, width // pool, pool).mean(axis=(-3, -1))
+    return np.sqrt(response) if stencil.root else response
 
 
 def _response(padded: NDArray[np.float32], stencil: Stencil, height: int, width: int) -> NDArray[np.float32]:
@@ -187,5 +205,4 @@ def _response(padded: NDArray[np.float32], stencil: Stencil, height: int, width:
     response = np.full((*padded.shape[:2], height, width), stencil.offset, np.float32)
     for y, x, coefficient in stencil.terms():
         response += coefficient * padded[:, :, y : y + height, x : x + width]
-    np.clip(response, 0, 1, out=response)
-    return np.sqrt(response, out=response) if stencil.root else response
+    return np.clip(response, 0, 1, out=response)

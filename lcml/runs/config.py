@@ -105,6 +105,13 @@ class TrainConfig:
         DATA,
         metavar="NAME",
     )
+    pool: int = setting(
+        1,
+        "Rows and columns of the blocks of pixels over which channels are averaged, before roots are taken: windows "
+        "read fewer, larger pixels.",
+        DATA,
+        least=1,
+    )
     augment: str | None = setting(
         None,
         "Train on distorted copies too: copies=4,shift=1,cross,flip,rotation=10,scale=0.1,shear=5,elastic=1. "

@@ -32,7 +32,10 @@ from lcml.runs.weighting import class_weights, divided, joined_weights, merged
 
 Places = Sequence[tuple[View, Vtree]]
 
-_FORM = "encoder", "columns", "divisor", "image_shape", "channels", "view", "vtree", "depth", "link", "literal_weights"
+_FORM = (
+    *("encoder", "columns", "divisor", "image_shape", "channels", "pool"),
+    *("view", "vtree", "depth", "link", "literal_weights"),
+)
 """Parameters that decide which weights there are, and what they mean."""
 
 
@@ -127,8 +130,8 @@ def begin(
     raw = examples.select(rest)
     of_rest = None if weights is None else weights[rest]
     if before is None:
-        of_encoder, kinds = (chosen.divisor, shape, chosen.channels, given.names), dict(chosen.columns or {})
-        encoder, left_out = make_encoder(chosen.encoder, raw.features, *of_encoder, kinds, of_rest)
+        of_encoder = chosen.divisor, shape, chosen.channels, chosen.pool, given.names
+        encoder, left_out = make_encoder(chosen.encoder, raw.features, *of_encoder, dict(chosen.columns or {}), of_rest)
     else:
         encoder, left_out = before.encoder, ()
     backend = get_backend(chosen.backend)

@@ -53,6 +53,7 @@ class Parameters(LearnSettings):
         least=1,
     )
     channels: Sequence[str] = same_setting(TrainConfig, "channels")
+    pool: int = same_setting(TrainConfig, "pool")
     augment: str | None = same_setting(TrainConfig, "augment")
     view: Sequence[str] = same_setting(TrainConfig, "view")
     missing: MissingPolicy = same_setting(TrainConfig, "missing")

@@ -109,8 +109,8 @@ def prepare(
     with_trees = grows_trees(config.learn.structure, of_table, config.vtree, config.view)
     if with_trees and chosen_by_folds(len(splits.train) + len(splits.valid), len(splits.classes)):
         features = splits.train.joined(splits.valid).features
-    kinds = config.column_kinds
-    encoder, left_out = make_encoder(config.encoder, features, config.divisor, shape, config.channels, names, kinds)
+    of_encoder = config.divisor, shape, config.channels, config.pool, names
+    encoder, left_out = make_encoder(config.encoder, features, *of_encoder, config.column_kinds)
     splits = replace(splits, notes=(*splits.notes, *left_out))
     by_class = _by_class(config, splits)
     if with_trees:
@@ -197,12 +197,13 @@ def make_encoder(
     divisor: float | None,
     shape: Shape | None,
     channels: Sequence[str],
+    pool: int = 1,
     feature_names: Sequence[str] | None = None,
     column_kinds: Mapping[str, str] | None = None,
     weights: FloatArray | None = None,
 ) -> tuple[Encoder, tuple[str, ...]]:
-    """The encoder fitted on raw training features, with `channels` on top of it where there are any, and what should be
-    said of columns that it leaves out.
+    """The encoder fitted on raw training features, with `channels`, averaged over blocks of `pool` pixels, on top of it
+    where there are any, and what should be said of columns that it leaves out.
 
     Pixels of one raw channel share their range. `column_kinds` and `weights` as `fit_columns` takes them. Raises
     SettingsError for channels of what is no image, and column kinds of what is no table.
@@ -219,13 +220,15 @@ def make_encoder(
     shared = shape[0] if shape is not None and kind == "scale" else 0
     encoder = fit_encoder(kind, features, divisor, shared=shared, feature_names=feature_names)
     if not channels:
+        if pool != 1:
+            raise SettingsError("pool: averages channels, but none were asked for; give --channels or leave it out")
         return encoder, ()
     if shape is None:
         raise SettingsError(
             f"channels: {', '.join(channels)} are made of images, but these data have no image shape; give one "
             "(--image-shape 28x28, or 1x200 for a sequence) or leave --channels out"
         )
-    return ChannelEncoder(encoder, shape, tuple(channels)), ()
+    return ChannelEncoder(encoder, shape, tuple(channels), pool), ()
 
 
 def to_learn_from(

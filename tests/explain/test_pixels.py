@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -5,6 +7,8 @@ from lcml.explain.contributions import contributions, explain
 from lcml.explain.groups import feature_groups, summed
 from lcml.explain.pixels import evidence, image_shape, pictures, place_of
 from lcml.explain.records import Pixel, Place
+from lcml.inputs.channels import ChannelEncoder
+from lcml.inputs.encoders import ScaleEncoder
 from tests.explain.test_contributions import parts_model
 
 IMAGE = np.array([[0.5, 0.25, 1.0, 0.0], [0.0, 1.0, 1.0, 0.5], [0.25, 0.25, 0.75, 1.0]])
@@ -36,6 +40,24 @@ def test_evidence_lies_where_conditions_read_and_is_all_there() -> None:
     alone = np.zeros((1, len(groups)))
     alone[0, next(i for i, g in enumerate(groups) if g.part == 0 and g.cell == 2)] = 4.0
     assert evidence(model, groups, alone)[0].tolist() == [[0] * 4, [1, 2, 1, 0], [0] * 4]
+
+
+def test_blocks_of_pixels_are_shown_as_large_as_they_are() -> None:
+    """The same circuits over blocks of 2 x 2 pixels of an image twice as high and wide."""
+    plain = parts_model()
+    encoder = ChannelEncoder(ScaleEncoder(np.zeros(48), np.ones(48)), (6, 8), ("grey",), pool=2)
+    model = replace(plain, encoder=encoder)
+    image = np.kron(IMAGE, np.ones((2, 2)))
+    groups = feature_groups(model)
+    assert pictures(model, image.reshape(1, 48)).shape == (1, 6, 8)
+    both = next(g for g in groups if g.part == 0 and g.cell == 2 and g.features[0] % 4 == 0)
+    pixels = Pixel("grey", 2, 2, True), Pixel("grey", 2, 4, True)
+    assert place_of(model, both, IMAGE.ravel()) == Place(0, 2, 2, 2, 2, 4, True, pixels)
+    alone = np.zeros((1, len(groups)))
+    alone[0, next(i for i, g in enumerate(groups) if g.part == 0 and g.cell == 2)] = 4.0
+    expected = np.zeros((6, 8))
+    expected[2:4] = [0.25, 0.25, 0.5, 0.5, 0.25, 0.25, 0, 0]
+    assert evidence(model, groups, alone)[0].tolist() == expected.tolist()
 
 
 def test_an_explanation_tells_places_of_images_as_plain_values() -> None:

@@ -106,7 +106,7 @@ def test_bounds_hold_for_values_between() -> None:
             assert bound is None or bound <= margins + 1e-9
 
 
-def test_windows_and_channels_are_bounded() -> None:
+def test_windows_are_bounded() -> None:
     model = parts_model()
     model = replace(model, bias=model.bias + np.array([0, 9, 0]))
     rng = np.random.default_rng(0)
@@ -115,7 +115,14 @@ def test_windows_and_channels_are_bounded() -> None:
     assert (0 < len(found.inputs) < 12, found.minimal) == (True, False)
     held = np.isin(np.arange(12), found.inputs)
     assert set(model.predict(np.where(held, own, others), precision="float64")) == {found.label}
-    encoder = ChannelEncoder(ScaleEncoder(np.zeros(12), np.ones(12)), (3, 4), ("grey", "x+", "contrast-", "root-e-"))
+
+
+@pytest.mark.parametrize(("shape", "pool"), [((3, 4), 1), ((2, 6), 2)])
+def test_channels_are_bounded(shape: tuple[int, int], pool: int) -> None:
+    rng = np.random.default_rng(0)
+    own, others = rng.random(12), rng.random((300, 12))
+    names = "grey", "x+", "contrast-", "root-e-"
+    encoder = ChannelEncoder(ScaleEncoder(np.zeros(12), np.ones(12)), shape, names, pool)
     domain = Domain.of(encoder, own)
     free = np.arange(12) % 3 == 0
     low, high = domain.ranges(np.where(free, 0, own)[None], np.where(free, 1, own)[None])

@@ -50,6 +50,16 @@ def test_the_graph_encodes_as_the_encoder(shape: Any, base: PlainEncoder, input_
         np.testing.assert_allclose(found, expected[:n_examples], rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize("names", [("grey", "root-x+"), ("root-y-", "root-grey")])
+def test_blocks_are_averaged_as_by_the_encoder(names: tuple[str, ...]) -> None:
+    encoder = ChannelEncoder(ScaleEncoder(np.zeros(108), np.full(108, 255.0)), (2, 9, 6), names, pool=3)
+    model = encoding_graph(encoder, "uint8", 16)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    x = np.random.default_rng(0).integers(0, 256, (5, 108)).astype(np.uint8)
+    (found,) = session.run(None, {"features": x})
+    np.testing.assert_allclose(found, encoder.encode(x), rtol=0, atol=1e-6)
+
+
 def test_a_graph_of_roots_alone_selects_nothing() -> None:
     encoder = ChannelEncoder(BASES[0], (1, 15, 7), ("root-x+", "root-grey"))
     model = encoding_graph(encoder, "uint8", 18)

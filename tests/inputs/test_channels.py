@@ -16,10 +16,10 @@ def percent(n_features: int) -> ScaleEncoder:
     return ScaleEncoder(np.zeros(n_features), np.full(n_features, 100.0))
 
 
-def channels_of(image: Any, *names: str) -> list[Any]:
+def channels_of(image: Any, *names: str, pool: int = 1) -> list[Any]:
     """The named channels of one image of values 0 to 100, in hundredths."""
     pixels = np.array(image, float)
-    encoder = ChannelEncoder(percent(pixels.size), pixels.shape, names)
+    encoder = ChannelEncoder(percent(pixels.size), pixels.shape, names, pool)
     found = encoder.encode(pixels.reshape(1, -1)).reshape(encoder.output_shape)
     return [np.round(100 * channel).astype(int).tolist() for channel in found.astype(float)]
 
@@ -72,6 +72,14 @@ def test_roots_by_hand() -> None:
     assert grey == [[0, 30, 50], [80, 80, 0]]
     assert right == [[30, 50, 40], [0, 0, 0]]
     assert above == [[0, 0, 50], [0, 0, 50]]
+
+
+def test_blocks_are_averaged_before_roots_are_taken() -> None:
+    image = [[0, 8, 64, 64], [0, 8, 64, 64]]
+    grey, root, right = channels_of(image, "grey", "root-grey", "x+", pool=2)
+    assert grey == [[4, 64]]
+    assert root == [[20, 80]]
+    assert right == [[(8 + 64) // 2, 56 // 2]]  # cut off at 0 and 1 before
 
 
 def by_scipy(image: Any, name: str) -> Any:
@@ -135,11 +143,12 @@ def test_bad_examples_are_refused_with_their_place(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("base", [percent(12), BooleanEncoder(np.arange(12.0))])
 def test_what_is_stored_comes_back(base: Any) -> None:
-    encoder = ChannelEncoder(base, (2, 2, 3), ("t75", "grey", "e-"))
-    assert (encoder.n_features, encoder.n_outputs, base.n_outputs) == (12, 36, 12)
+    encoder = ChannelEncoder(base, (3, 2, 2), ("t75", "grey", "e-"), pool=2)
+    assert (encoder.n_features, encoder.n_outputs, base.n_outputs) == (12, 9, 12)
+    assert "pool" not in ChannelEncoder(base, (3, 2, 2), ("grey",)).state()  # as files written before it
     again = stored_encoder(encoder.kind, encoder.state())
     assert isinstance(again, ChannelEncoder)
-    assert (type(again.base), again.image_shape, again.channels) == (type(base), (2, 2, 3), ("t75", "grey", "e-"))
+    assert (type(again.base), again.image_shape, again.channels) == (type(base), (3, 2, 2), ("t75", "grey", "e-"))
     x = np.random.default_rng(0).uniform(0, 100, (3, 12))
     assert again.encode(x).tobytes() == encoder.encode(x).tobytes()
     assert type(stored_encoder(base.kind, base.state())) is type(base)
@@ -165,6 +174,10 @@ def _stored(**changed: Any) -> dict[str, Any]:
         _stored(image_shape=np.array([2, 3])[None]),
         _stored(image_shape=np.array([1, 2, 4])),
         _stored(image_shape=np.array([6])),
+        _stored(pool=np.array([2], np.int32)),
+        _stored(pool=np.array([0], np.int32)),
+        _stored(pool=np.array([1, 1], np.int32)),
+        _stored(pool=np.array([1.5])),
         _stored(high=np.full(6, np.nan)),
     ],
 )
@@ -186,3 +199,8 @@ def test_nonsense_is_no_encoder(arrays: dict[str, Any]) -> None:
 def test_what_does_not_fit_is_named(shape: Any, names: Any, message: str) -> None:
     with pytest.raises(SettingsError, match=message):
         ChannelEncoder(percent(6), shape, names)
+
+
+def test_blocks_that_do_not_fit_are_named() -> None:
+    with pytest.raises(SettingsError, match="pool: images of 2 x 3 pixels cannot be cut into blocks of 2 x 2"):
+        ChannelEncoder(percent(6), (2, 3), ("grey",), pool=2)
