@@ -107,9 +107,7 @@ def result(prepared: Prepared, outcome: Outcome, tracker: Tracker, exported: Exp
     config, splits, model, test = prepared.config, prepared.splits, outcome.model, outcome.test
     return {
         "data": config.data,
-        "n_train": len(splits.train),
-        "n_valid": len(splits.valid),
-        "n_test": len(splits.test),
+        **splits.sizes,
         "columns": _by_kind(model.encoder),
         "n_variables": model.encoder.n_outputs,
         "n_classes": len(splits.classes),

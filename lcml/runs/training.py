@@ -2,7 +2,8 @@
 
 import os
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -87,23 +88,28 @@ def train(
 ) -> Outcome:
     """Learn, save the model, and record the run; once should_stop() is true, with what there is by then.
 
-    The run ends FINISHED, KILLED (stopped, or KeyboardInterrupt) or FAILED. A checkpoint is written before the first
-    fit and after every round of splits. The final path of penalties begins again after a resume. `learner` is that of
-    make_learner, with the same should_stop.
+    The run ends as `finishing` says. A checkpoint is written before the first fit and after every round of splits. The
+    final path of penalties begins again after a resume. `learner` is that of make_learner, with the same should_stop.
     """
     run = _Run(prepared, tracker, learner)
-    status: Status = "FAILED"
-    try:
+    with finishing(tracker, should_stop):
         run.start()
         run.learn(on_round, should_stop)
-        outcome = run.conclude(should_stop())
-        status = "KILLED" if should_stop() else "FINISHED"
+        return run.conclude(should_stop())
+
+
+@contextmanager
+def finishing(tracker: Tracker, is_stopped: Callable[[], bool]) -> Iterator[None]:
+    """End the run FINISHED, KILLED (stopped, or KeyboardInterrupt) or FAILED."""
+    status: Status = "FAILED"
+    try:
+        yield
+        status = "KILLED" if is_stopped() else "FINISHED"
     except KeyboardInterrupt:
         status = "KILLED"
         raise
     finally:
         tracker.finish(status)
-    return outcome
 
 
 class _Run:
@@ -278,9 +284,7 @@ def provenance(prepared: Prepared, learned: dict[str, Any]) -> dict[str, Any]:
             "valid_fraction": config.valid_fraction,
             "test_fraction": config.test_fraction,
             "seed": config.learn.seed,
-            "n_train": len(splits.train),
-            "n_valid": len(splits.valid),
-            "n_test": len(splits.test),
+            **splits.sizes,
             "image_shape": _shape(prepared.image_shape),
             "feature_names": list(prepared.encoder.names or splits.feature_names),
         },

@@ -26,8 +26,8 @@ from lcml.runs.reproduce import baselines
 from lcml.runs.reproduce.apart import fit_apart
 from lcml.runs.reproduce.experiments import MODELS, Row
 from lcml.runs.reproduce.results import RowResult, check_same, difference
-from lcml.runs.training import OnRound, train, versions
-from lcml.tracking import FINAL, MODEL, Status, Tracker
+from lcml.runs.training import OnRound, finishing, train, versions
+from lcml.tracking import FINAL, MODEL, Tracker
 
 EXPERIMENT = "reproduce"
 """The experiment of the tracking store that the runs belong to."""
@@ -175,33 +175,22 @@ def measure(row: Row, setup: Setup, model: LogisticCircuit) -> RowResult:
 def run_baseline(
     row: Row, setup: Setup, tracker: Tracker, *, should_stop: Callable[[], bool] = never
 ) -> RowResult | None:
-    """Fit and record the baseline of a row, None where it was stopped.
-
-    The run ends FINISHED, KILLED (stopped, or KeyboardInterrupt) or FAILED.
-    """
+    """Fit and record the baseline of a row, None where it was stopped."""
     splits, settings = _splits(row, setup), row_settings(row, setup)
-    status: Status = "FAILED"
     tracker.start(
         row.name,
         {"data": row.data, "model": row.model, **settings},
         {"lcml.data": splits.name, "lcml.backend": "scikit-learn", "lcml.device": "cpu"},
         dataset_record(splits),
     )
-    try:
+    with finishing(tracker, lambda: fitted is None):
         fitted = fit_apart(row.model, _arguments(row, setup), splits, setup.seed, should_stop)
-        if fitted is None:
-            status = "KILLED"
-            return None
-        figures = {name: value for name, value in dataclasses.asdict(fitted).items() if value is not None}
-        tracker.metrics(
-            {(FINAL if "accuracy" in name else MODEL) + name: float(value) for name, value in figures.items()}, 0
-        )
-        status = "FINISHED"
-    except KeyboardInterrupt:
-        status = "KILLED"
-        raise
-    finally:
-        tracker.finish(status)
+        if fitted is not None:
+            figures = {name: float(value) for name, value in dataclasses.asdict(fitted).items() if value is not None}
+            heads = {name: FINAL if "accuracy" in name else MODEL for name in figures}
+            tracker.metrics({heads[name] + name: value for name, value in figures.items()}, 0)
+    if fitted is None:
+        return None
     return RowResult(
         **_of_row(row, setup, splits, settings),
         **dataclasses.asdict(fitted),
@@ -224,9 +213,7 @@ def _of_row(row: Row, setup: Setup, splits: DataSplits, settings: Mapping[str, A
         "quick": setup.quick,
         "settings": settings,
         "fingerprint": splits.fingerprint,
-        "n_train": len(splits.train),
-        "n_valid": len(splits.valid),
-        "n_test": len(splits.test),
+        **splits.sizes,
         "seed": setup.seed,
     }
 
