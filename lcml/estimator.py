@@ -156,8 +156,7 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """(n_examples,) the most probable class of every example, or of two as `threshold` says."""
         logits = self._logits(X)
-        predicted: NDArray[Any] = self.classes_[self.model_.codes(logits)]
-        return predicted
+        return np.asarray(self.classes_[self.model_.codes(logits)])
 
     def predict_proba(self, X: ArrayLike) -> FloatArray:
         """(n_examples, n_classes) probabilities, columns in the order of classes_."""
@@ -181,13 +180,12 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         Raises FormatError or DataError, which name the file.
         """
         model = load_model(path)
-        values, data = (model.provenance.get(name) for name in ("settings", "data"))
-        of_file = values if isinstance(values, dict) else {}
+        of_file = model.facts("settings")
         kept: dict[str, Any] = {}
         for name in of_file.keys() & cls().get_params().keys() - {"image_shape"}:
             kept[name] = tuple(of_file[name]) if isinstance(of_file[name], list) else of_file[name]
         found = cls(**kept)
-        given = data.get("feature_names") if isinstance(data, dict) else None  # with those that the encoder leaves out
+        given = model.facts("data").get("feature_names")  # with those that the encoder leaves out
         names = given if isinstance(given, list) else known_names(model)
         found.model_, found.classes_, found.history_ = model, np.array(model.classes), []
         found.n_features_in_ = model.encoder.n_features if names is None else len(names)
@@ -223,8 +221,7 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
     def _features(
         self, X: Any, y: Any = _NO_LABELS, *, reset: bool = False, gaps: bool = False
     ) -> tuple[Matrix, NDArray[Any]]:
-        """The features, a `Table` where they are a data frame, and the labels, as scikit-learn checks them; with `gaps`
-        NaN may be among them."""
+        """The features, of a data frame a `Table`, and the labels, as scikit-learn checks them; gaps: NaN too."""
         if is_frame(X):
             validate_data(self, X, y, skip_check_array=True, reset=reset)
             table = from_frame(X)

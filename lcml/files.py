@@ -69,9 +69,8 @@ def escaped(name: str) -> str:
 def atomic_writer(path: str | Path) -> Iterator[BinaryIO]:
     """A binary file that takes the place of `path` when the block ends well, and leaves no trace when it does not.
 
-    The bytes are on disk (fsync) before the rename; a symbolic link stays and its target is replaced. Raises
-    OutputError where `path` is a device, pipe or directory, its directory cannot be created or written, or the disk is
-    full.
+    The bytes are on disk (fsync) before the rename; a symbolic link stays and its target is replaced. OutputError where
+    `path` is a device, pipe or directory, its directory cannot be created or written, or the disk is full.
     """
     path = check_place(path)
     place = Path(os.path.realpath(path))

@@ -67,8 +67,7 @@ class _Variable(NamedTuple):
 
 
 def encode_columns(graph: Graph, encoder: ColumnsEncoder, features: str, input_type: str) -> str:
-    """Probabilities float32 (n_examples, n_outputs) of codes (n_examples, n_columns), as `ColumnsEncoder.encode`
-    computes them."""
+    """Probabilities float32 (n_examples, n_outputs) of codes (n_examples, n_columns), as `ColumnsEncoder`."""
     columns, by_form = encoder.columns, _variables(encoder)
     instead = [column.filled for column in columns]
     bounds = np.array(instead + [bound for own in by_form.values() for variable in own for bound in variable[2:]])

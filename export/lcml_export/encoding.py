@@ -1,5 +1,4 @@
-"""The encoder as ONNX nodes: raw features to probabilities, as `lcml.inputs.encoders` and `lcml.inputs.channels`
-compute them."""
+"""The encoder as ONNX nodes: raw features to probabilities, as the modules of `lcml.inputs` compute them."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -72,7 +71,9 @@ def _boolean(graph: Graph, encoder: BooleanEncoder, features: str, input_type: I
     """q = 1 where x >= threshold; a float32 x is compared with the smallest float32 that is not below the threshold."""
     threshold: NDArray[Any] = encoder.threshold
     if input_type != "float64":
-        threshold = _rounded_up(threshold)
+        with np.errstate(over="ignore"):
+            nearest = threshold.astype(np.float32)
+            threshold = np.where(nearest < threshold, np.nextafter(nearest, np.float32(np.inf)), nearest)
     if input_type == "uint8":
         features = graph.op("Cast", features, to=onnx_type(np.float32))
     # Not and Less, which more runtimes know than GreaterOrEqual.
@@ -120,9 +121,3 @@ def _shared(values: NDArray[Any]) -> NDArray[Any]:
 def _is_float32(values: NDArray[np.float64]) -> bool:
     with np.errstate(over="ignore"):
         return bool(np.all(values == values.astype(np.float32)))
-
-
-def _rounded_up(values: NDArray[np.float64]) -> NDArray[np.float32]:
-    with np.errstate(over="ignore"):
-        nearest = values.astype(np.float32)
-        return np.where(nearest < values, np.nextafter(nearest, np.float32(np.inf)), nearest)

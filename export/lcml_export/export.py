@@ -22,7 +22,7 @@ from lcml_export import explanation, head, packaging, profiles
 from lcml_export.compiled import CompiledModel, compile_model
 from lcml_export.graph import ML_DOMAIN, Graph
 from lcml_export.input_types import AUTO
-from lcml_export.inputs import Inputs, chosen_inputs, described
+from lcml_export.inputs import TEXT, Inputs, chosen_inputs, described
 from lcml_export.profiles import Profile, profile_named
 from lcml_export.rounding import FLOAT32, Precision, chosen_precision
 from lcml_export.verification import Check, Rounding, rounding_of, verify
@@ -126,7 +126,7 @@ def export_model(
     taken = dataclasses.replace(
         chosen_inputs(model.encoder, inputs, input_dtype, names), keeps_gaps=model.missing is not None
     )
-    opset = _chosen_opset(opset, taken.has_text and not chosen.operators.ml)
+    opset = _chosen_opset(opset, TEXT in taken.columns and not chosen.operators.ml)
     compiled = compile_model(model, passes=chosen.passes)
     programs = compiled.programs
     of_weights = chosen_precision(precision)

@@ -112,7 +112,6 @@ class Graph:
 
 
 def onnx_type(kind: Any) -> int:
-    """The ONNX element type of a numpy type."""
     return int(helper.np_dtype_to_tensor_dtype(np.dtype(kind)))
 
 

@@ -24,8 +24,7 @@ ROUNDING = 64 * float(np.finfo(np.float32).eps)
 def chosen_type(encoder: Encoder, asked: str, feature_names: Sequence[str]) -> InputType:
     """The type `asked`, or what AUTO stands for.
 
-    Raises SettingsError where it is no type, where float32 is asked for and cannot hold a feature, and as
-    `float32_errors`.
+    SettingsError where it is no type, where float32 is asked for and cannot hold a feature, and as `float32_errors`.
     """
     if asked not in (AUTO, *get_args(InputType)):
         raise SettingsError(f"unknown input type {asked!r}: expected one of {AUTO}, {', '.join(get_args(InputType))}")
@@ -51,12 +50,8 @@ def float32_errors(encoder: Encoder) -> FloatArray:
     return _ERRORS[encoder.kind](encoder)
 
 
-def _of_scale(encoder: ScaleEncoder) -> FloatArray:
+def _of_range(low: FloatArray, high: FloatArray) -> FloatArray:
     """Half the distance of neighbouring float32 at the far end of the range, in units of the range."""
-    return _rounding(encoder.low, encoder.high)
-
-
-def _rounding(low: FloatArray, high: FloatArray) -> FloatArray:
     largest = np.maximum(np.abs(low), np.abs(high))
     span = high - low
     with np.errstate(over="ignore", invalid="ignore"):
@@ -65,28 +60,24 @@ def _rounding(low: FloatArray, high: FloatArray) -> FloatArray:
     return np.where(np.isnan(error) & (span > 0), 1.0, np.nan_to_num(error))  # NaN: beyond all float32
 
 
-def _of_boolean(encoder: BooleanEncoder) -> FloatArray:
-    """Fitted to examples that float32 can hold, a threshold is a float32, as `BooleanEncoder.fit` rounds it."""
-    return _of_thresholds(encoder.threshold)
-
-
 def _of_thresholds(threshold: FloatArray) -> FloatArray:
+    """Fitted to examples that float32 can hold, a threshold is a float32, as `BooleanEncoder.fit` rounds it."""
     with np.errstate(over="ignore"):
         return np.where(threshold == threshold.astype(np.float32), 0.0, 1.0)
 
 
 def _of_columns(encoder: ColumnsEncoder) -> FloatArray:
-    """As `_of_scale` between two knots, as `_of_boolean` at a step; none of a text's places, which are small."""
+    """As of a range between two knots, as of a threshold at a step; none of a text's places, which are small."""
     errors = [
-        max(_rounding(c.knots[:-1], c.knots[1:]).max(initial=0), _of_thresholds(c.steps).max(initial=0))
+        max(_of_range(c.knots[:-1], c.knots[1:]).max(initial=0), _of_thresholds(c.steps).max(initial=0))
         for c in encoder.columns
     ]
     return np.where([column.is_text for column in encoder.columns], 0.0, errors)
 
 
 _ERRORS: Mapping[str, Callable[[Any], FloatArray]] = {
-    ScaleEncoder.kind: _of_scale,
-    BooleanEncoder.kind: _of_boolean,
+    ScaleEncoder.kind: lambda encoder: _of_range(encoder.low, encoder.high),
+    BooleanEncoder.kind: lambda encoder: _of_thresholds(encoder.threshold),
     ColumnsEncoder.kind: _of_columns,
     ChannelEncoder.kind: lambda encoder: float32_errors(encoder.base),
 }

@@ -26,9 +26,7 @@ FEATURES = "features"
 TEXT = "text"
 
 _RESERVED = (FEATURES, "label", "probabilities", "logits", "contributions", "explain", "")
-
-_LISTED = 2000
-"""Characters of a column's categories in the metadata."""
+_LISTED = 2000  # characters of a column's categories in the metadata
 
 
 @dataclass(frozen=True)
@@ -54,12 +52,7 @@ class Inputs:
     def names(self) -> frozenset[str]:
         return frozenset(self.encoder.names if self.columns else [FEATURES])
 
-    @property
-    def has_text(self) -> bool:
-        return TEXT in self.columns
-
     def declared(self) -> list[onnx.ValueInfoProto]:
-        """The graph's inputs."""
         if not self.columns:
             shape = ["batch", self.encoder.n_features]
             return [helper.make_tensor_value_info(FEATURES, onnx_type(self.dtype), shape)]
@@ -119,13 +112,7 @@ def described(inputs: Inputs) -> list[dict[str, Any]]:
     range, or its categories as far as they fit, and their number."""
     columns = inputs.encoder.columns if isinstance(inputs.encoder, ColumnsEncoder) else ()
     return [
-        {
-            "name": column.name,
-            "kind": column.kind,
-            "type": kind,
-            "gaps": column.gaps,
-            **_values(column),
-        }
+        {"name": column.name, "kind": column.kind, "type": kind, "gaps": column.gaps, **_values(column)}
         for column, kind in zip(columns, inputs.types, strict=False)
     ]
 
@@ -152,5 +139,4 @@ def _type(column: Column, input_dtype: str, widened: bool) -> str:
 def _texts(texts: Sequence[str], values: NDArray[Any]) -> NDArray[np.object_]:
     """(n,) what places among `texts` say, "" for a gap."""
     said = np.array([*texts, ""], dtype=object)
-    found: NDArray[np.object_] = said[np.where(np.isnan(values), len(texts), values).astype(np.intp)]
-    return found
+    return np.asarray(said[np.where(np.isnan(values), len(texts), values).astype(np.intp)])

@@ -12,7 +12,6 @@ Parts of a model that slide a window have one layout, (row, example * position),
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial, reduce
 
 import numpy as np
 from onnx import TensorProto, helper
@@ -108,7 +107,7 @@ def _pooled(graph: Graph, model: LogisticCircuit, parts: Sequence[PooledPart], i
 
     def body(inner: Graph, inputs: Sequence[str]) -> str:
         encoded = encode(inner, model, inputs[0], input_type)
-        return reduce(partial(inner.op, "Add"), [pooled_logits(inner, part, encoded) for part in parts])
+        return pooled_logits(inner, parts, encoded)
 
     tile = min(tile_of_part(part) for part in parts)
     return tiled(graph, body, [("features", onnx_type(input_type))], len(model.bias), tile)

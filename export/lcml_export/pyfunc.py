@@ -1,5 +1,4 @@
-"""An exported model as MLflow's `pyfunc` loads it. This file is logged beside the model: it needs numpy and onnxruntime
-alone."""
+"""An exported model as MLflow's `pyfunc` loads it. Logged beside the model: it needs numpy and onnxruntime alone."""
 
 from typing import Any
 

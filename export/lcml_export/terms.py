@@ -37,11 +37,7 @@ def gate_flows(circuit: Circuit, decided: list[Term], complements: bool = True) 
     gates_at: dict[int, list[int]] = defaultdict(list)
     for gate, node in enumerate(circuit.or_vtree.tolist()):
         gates_at[node].append(gate)
-    parents: list[list[int]] = [[] for _ in range(circuit.n_or_gates)]
-    for child_of in (circuit.elem_prime.tolist(), circuit.elem_sub.tolist()):
-        for element, child in enumerate(child_of):
-            if child >= circuit.n_literals:
-                parents[child - circuit.n_literals].append(element)
+    parents = circuit.leads_to[circuit.n_literals :]
     elem_or = circuit.elem_or.tolist()
     flows: list[Polynomial] = [{ONE: 1} for _ in range(circuit.n_or_gates)]
     budget = MAX_TERMS_PER_ELEMENT * circuit.n_elements

@@ -9,8 +9,7 @@ from lcml_export.graph import Graph
 TILE = 128
 """Examples per tile at most, where an example has one position; the tiles of a batch are of equal size."""
 
-_ALIGN = 16
-"""Where tiles may be of TILE examples their sizes are multiples of this: whole vector registers."""
+_ALIGN = 16  # where tiles may be of TILE examples their sizes are multiples of this: whole vector registers
 
 Body = Callable[[Graph, Sequence[str]], str]
 
@@ -19,8 +18,7 @@ def tiled(graph: Graph, body: Body, inputs: Sequence[tuple[str, int]], width: in
     """(n_examples, width) float32: `body` of the rows of `inputs`, tile by tile, or at once without control flow.
 
     inputs: name and ONNX element type of tensors (n_examples, columns) with columns known; body: builds the nodes
-    that map tiles of the inputs, (tile, columns), to (tile, width) and returns the result's name; tile: examples at
-    most.
+    that map tiles of the inputs, (tile, columns), to (tile, width) and returns the result's name; tile: most examples.
     """
     if not graph.operators.control_flow:
         return body(graph, [source for source, _ in inputs])

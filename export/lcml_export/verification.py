@@ -42,16 +42,10 @@ PROBABILITY_TOLERANCE = 1e-4
 ROUNDING_TOLERANCE: Mapping[Precision, float] = {"int16": 0.01, "int8": 0.5}
 """How far rounding weights to integers may move a probability: what is more has weights that no one scale suits."""
 
-_MARGIN = 0.1
-"""Random inputs go beyond the encoder's range by this share of it on either side."""
-
-_ZEROS, _GAPS = 0.8, 0.2
-"""Shares of real inputs that are lowest, and of close ones that are missing where they may be."""
-
+_MARGIN = 0.1  # random inputs go beyond the encoder's range by this share of it on either side
+_ZEROS, _GAPS = 0.8, 0.2  # shares of real inputs that are lowest, and of close ones that are missing where they may be
 _FINITE = (np.finfo(np.float64).min, np.finfo(np.float64).max)
-
-_AT_ONCE = 64
-"""Examples that lcml computes at once: with windows, each takes megabytes."""
+_AT_ONCE = 64  # examples that lcml computes at once: with windows, each takes megabytes
 
 Outputs = Mapping[str, NDArray[Any]]
 Run = Callable[[Mapping[str, NDArray[Any]]], Outputs]

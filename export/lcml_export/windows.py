@@ -1,10 +1,12 @@
 """What a circuit reads through a view, and its flows pooled over the positions of every cell, as ONNX nodes.
 
-Rows of a program are (row, place, example * cell), a place being the first, second, ... position of every cell:
+Rows of a program are (row, place, cell * example), a place being the first, second, ... position of every cell:
 products of rows run along contiguous memory, a place of all cells is one block of it, and pooling is a sum of blocks.
 Rows of the passes are (row, example * position), and pooling is a product with the matrix that averages over cells.
 """
 
+from collections.abc import Sequence
+from functools import partial, reduce
 from itertools import pairwise
 from typing import Any
 
@@ -53,17 +55,24 @@ def _read_windows(graph: Graph, view: View, inputs: str) -> str:
     return graph.op("Transpose", by_variable, perm=[1, 0, 2])
 
 
-def pooled_logits(graph: Graph, part: PooledPart, encoded: str) -> str:
-    """(n_examples, n_sets) what `part` adds to the logits, of encoded (n_examples, n_inputs)."""
+def pooled_logits(graph: Graph, parts: Sequence[PooledPart], encoded: str) -> str:
+    """(n_examples, n_sets) what `parts` add to the logits, of encoded (n_examples, n_inputs)."""
+    inputs = graph.op("Transpose", encoded, perm=[1, 0])
+    added = [_pooled_logits(graph, part, encoded, inputs) for part in parts]
+    return graph.op("Transpose", reduce(partial(graph.op, "Add"), added), perm=[1, 0])
+
+
+def _pooled_logits(graph: Graph, part: PooledPart, encoded: str, inputs: str) -> str:
+    """(n_sets, n_examples) what `part` adds; inputs: `encoded` transposed."""
+    n_sets, n_cells, n_rows = part.weights.shape
     if part.program is None:
         pooled = pass_features(graph, part.part.circuit, part.part.view, part.flows, encoded)
+        pooled = graph.op("Transpose", pooled, perm=[0, 2, 1])
     else:
-        pooled = _program_features(graph, part.part.view, part.program, encoded)
-    n_sets, n_cells, n_rows = part.weights.shape
-    by_example = graph.op("Transpose", pooled, perm=[1, 0, 2])
-    features = graph.op("Reshape", by_example, graph.constant([-1, n_rows * n_cells]))
-    weights = part.weights.transpose(2, 1, 0).reshape(n_rows * n_cells, n_sets)
-    return graph.op("MatMul", features, graph.weights(weights, axis=1))
+        pooled = _program_features(graph, part.part.view, part.program, inputs)
+    features = graph.op("Reshape", pooled, graph.constant([n_rows * n_cells, -1]))
+    weights = part.weights.transpose(0, 2, 1).reshape(n_sets, n_rows * n_cells)
+    return graph.op("MatMul", graph.weights(weights), features)
 
 
 def pass_features(graph: Graph, circuit: Circuit, view: View, flows: NDArray[np.integer], encoded: str) -> str:
@@ -100,45 +109,52 @@ def _tile(view: View, n_rows: int) -> int:
     return min(TILE, max(1, TABLE_BYTES // (4 * n_rows * view.n_positions)))
 
 
-def _program_features(graph: Graph, view: View, program: Program, encoded: str) -> str:
-    """(n_rows, n_examples, n_cells) the features, or the roots of the sums, of `program`."""
+def _program_features(graph: Graph, view: View, program: Program, inputs: str) -> str:
+    """(n_rows, n_cells, n_examples) the features, or the roots of the sums, of `program`, of inputs (n_inputs,
+    n_examples)."""
     sizes = np.diff(view.cell_start)
     columns = 4 * sizes.max() * view.n_cells * _tile_of_program(view, program)
-    literals = _literals_by_place(graph, view, encoded)
+    literals = _literals_by_place(graph, view, inputs)
     blocks = feature_blocks(graph, program, literals, max(1, BLOCK_BYTES // columns))
     mean = graph.constant(np.full((1, sizes.max()), 1 / sizes.max()), np.float32)
     pooled = graph.concat([graph.op("MatMul", mean, rows) for _, rows in blocks])
-    by_cell = graph.op("Reshape", pooled, graph.constant([program.weights.shape[1], -1, view.n_cells]))
+    by_cell = graph.op("Reshape", pooled, graph.constant([program.weights.shape[1], view.n_cells, -1]))
     if np.any(sizes != sizes.max()):
-        by_cell = graph.op("Mul", by_cell, graph.constant(sizes.max() / sizes, np.float32))
+        by_cell = graph.op("Mul", by_cell, graph.constant(sizes.max() / sizes[:, None], np.float32))
     return _roots(graph, view, program, by_cell) if view.root else by_cell
 
 
-def _literals_by_place(graph: Graph, view: View, encoded: str) -> str:
-    """(2 n_variables, n_places, n_examples * n_cells) q above 1 - q of what every variable reads in the first, second,
+def _literals_by_place(graph: Graph, view: View, inputs: str) -> str:
+    """(2 n_variables, n_places, n_cells * n_examples) q above 1 - q of what every variable reads in the first, second,
     ... position of every cell; where a cell has fewer positions than others, all literals, and so all products, are 0.
 
     What all cells read in one place of theirs is a block, and variables share blocks: the pixel left of the second
     place is that in the first.
     """
-    sizes, n_inputs = np.diff(view.cell_start), view.n_inputs
-    false, true = 2 * n_inputs, 2 * n_inputs + 1
+    sizes = np.diff(view.cell_start)
+    used, number = np.unique(view.index, return_inverse=True)
+    used = used[used < view.n_inputs].astype(np.int64)
+    false, true = 2 * len(used), 2 * len(used) + 1
     place = np.arange(sizes.max())[:, None]
     position = np.minimum(place, sizes - 1) + view.cell_start[:-1]
-    read = view.index[position].astype(np.int64)  # (n_places, n_cells, n_variables)
-    outside, beyond = read == n_inputs, (place >= sizes)[..., None]
+    read = number.reshape(view.index.shape)[position]  # (n_places, n_cells, n_variables)
+    outside, beyond = read == len(used), (place >= sizes)[..., None]
     positive = np.where(outside | beyond, false, read)
-    negative = np.where(beyond, false, np.where(outside, true, read + n_inputs))
+    negative = np.where(beyond, false, np.where(outside, true, read + len(used)))
     literals = np.concatenate([positive, negative], axis=2).transpose(2, 0, 1)
     blocks, place_of = np.unique(literals.reshape(-1, view.n_cells), axis=0, return_inverse=True)
-    inputs = [encoded, graph.op("Sub", graph.constant(1, np.float32), encoded)]
+    if np.array_equal(used, np.arange(used[0], used[-1] + 1)):  # a channel, or all of them
+        bounds = [graph.constant([bound]) for bound in (used[0], used[-1] + 1, 0)]
+        read_by_any = graph.op("Slice", inputs, *bounds)
+    else:
+        read_by_any = graph.take(inputs, used)
+    rows = [read_by_any, graph.op("Sub", graph.constant(1, np.float32), read_by_any)]
     if blocks.max() >= false:
-        first = graph.take(encoded, [0], axis=1)
+        first = graph.take(inputs, [0])
         zero = graph.op("Sub", first, first)
-        inputs += [zero, graph.op("Sub", graph.constant(1, np.float32), zero)]
-    read_once = graph.columns(graph.concat(inputs, axis=1), blocks.ravel())
-    by_block = graph.op("Reshape", read_once, graph.constant([-1, len(blocks), view.n_cells]))
-    by_block = graph.op("Reshape", graph.op("Transpose", by_block, perm=[1, 0, 2]), graph.constant([len(blocks), -1]))
+        rows += [zero, graph.op("Sub", graph.constant(1, np.float32), zero)]
+    read_once = graph.take(graph.concat(rows), blocks.ravel())
+    by_block = graph.op("Reshape", read_once, graph.constant([len(blocks), -1]))
     return graph.take(by_block, place_of.reshape(literals.shape[:2]))
 
 
@@ -167,7 +183,7 @@ def _roots(graph: Graph, view: View, program: Program, pooled: str) -> str:
         sums = graph.op("MatMul", graph.constant(weights[~is_one][:, used], np.float32), flat)
         if np.any(bias):
             sums = graph.op("Add", sums, graph.constant(bias[~is_one][:, None], np.float32))
-        parts.append(graph.op("Reshape", sums, graph.constant([int((~is_one).sum()), -1, view.n_cells])))
+        parts.append(graph.op("Reshape", sums, graph.constant([int((~is_one).sum()), view.n_cells, -1])))
     order = np.argsort(np.concatenate([np.flatnonzero(is_one), np.flatnonzero(~is_one)]))
     sums = graph.concat(parts)
     return graph.op("Sqrt", graph.take(sums, order) if len(parts) > 1 else sums)

@@ -106,8 +106,7 @@ class Backend(ABC):
 
     @abstractmethod
     def single_threaded_blas(self) -> AbstractContextManager[Any]:
-        """A context in which matrix products on the host use one thread: what `map` runs side by side stays side by
-        side."""
+        """A context in which matrix products on the host use one thread: what `map` runs side by side stays so."""
 
     @abstractmethod
     def memory_budget(self) -> int:

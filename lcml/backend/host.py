@@ -67,7 +67,8 @@ class NumbaBackend(NumpyBackend):
             from lcml.backend.kernels import passes, products, questions
         except ImportError as error:
             raise MissingDependencyError("numba", "fast", "the numba backend") from error
-        self._products, self._passes, self._questions = products, passes, questions
+        self._products, self._passes = products, passes
+        self.best_questions, self.bin_sums = questions.best_questions, questions.bin_sums
 
     def widen(self, values: Array, scale: float) -> Array:
         out = self._scratch(values.shape)
@@ -89,9 +90,3 @@ class NumbaBackend(NumpyBackend):
         weights = np.ascontiguousarray(weights, dtype=examples.dtype)
         contradiction = self._passes.logits_into(examples, *structure, weights, out)
         return out.T, contradiction
-
-    def best_questions(self, *arguments: Any) -> None:
-        self._questions.best_questions(*arguments)
-
-    def bin_sums(self, *arguments: Any) -> None:
-        self._questions.bin_sums(*arguments)

@@ -12,9 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _ROOT = Path("/")
-
-_UNKNOWN_MEMORY = 4 << 30
-"""Bytes taken for free where the machine does not say (it is no Linux)."""
+_UNKNOWN_MEMORY = 4 << 30  # bytes taken for free where the machine does not say (it is no Linux)
 
 _MEMORY_FILES = (
     ("memory.max", "memory.current", "inactive_file"),

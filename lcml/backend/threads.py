@@ -88,15 +88,12 @@ class _Shared:
             return None
         with self.lock:
             if self._pool is None and self._n_threads > 1:
-                self._pool = ThreadPoolExecutor(self._n_threads, "lcml", self._begin_thread)
+                self._pool = ThreadPoolExecutor(self._n_threads, "lcml", setattr, (self._of_thread, "is_of_pool", True))
             return self._pool
 
     @cached_property
     def _n_threads(self) -> int:
         return cores()
-
-    def _begin_thread(self) -> None:
-        self._of_thread.is_of_pool = True
 
     def limit_blas(self) -> None:
         """One thread for every BLAS library loaded; looks for them, which takes long, where modules came since."""

@@ -188,7 +188,7 @@ def initial_circuit(vtree: Vtree) -> Circuit:
     elements = [[(p, s) for p in choices(vtree.left[node]) for s in choices(vtree.right[node])] for node in inner]
     start = np.cumsum([0] + [len(pairs) for pairs in elements])
     flat = np.array([pair for pairs in elements for pair in pairs], dtype=np.int32).reshape(-1, 2)
-    return Circuit(vtree, frozen(inner), frozen(start), frozen(flat[:, 0]), frozen(flat[:, 1]))
+    return Circuit(vtree, *map(frozen, (inner, start, *flat.T)))
 
 
 def name_of(circuit: Circuit, node: int) -> str:
@@ -236,8 +236,7 @@ def _check_arrays(circuit: Circuit) -> None:
 
 
 def _check_scopes(circuit: Circuit) -> None:
-    """Decomposable, structured and smooth: the prime stands at the left child of the gate's vtree node, the sub
-    right."""
+    """Decomposable, structured and smooth: the prime stands left below the gate's vtree node, the sub right."""
     vtree, gate_node = circuit.vtree, circuit.or_vtree[circuit.elem_or]
     prime, sub = circuit.node_vtree[circuit.elem_prime], circuit.node_vtree[circuit.elem_sub]
     wrong = np.flatnonzero((prime != vtree.left[gate_node]) | (sub != vtree.right[gate_node]))

@@ -179,8 +179,7 @@ class _Editor:
         return SplitResult(circuit, frozen([element.origin for element in elements]), unchanged)
 
 
-_OPEN = -1
-"""No node: the literal is not decided there."""
+_OPEN = -1  # no node: the literal is not decided there
 
 
 class _Copies:
@@ -207,7 +206,6 @@ class _Copies:
         return _Element(prime, sub, element.origin, False)
 
     def _is_left(self, vtree: int) -> bool:
-        """Whether the variable is on the left of `vtree`."""
         first, stop = self._editor._range[self._editor._left[vtree]]
         return bool(first <= self._place < stop)
 

@@ -36,11 +36,8 @@ class Tree:
 
     def leaves(self) -> list[int]:
         """The numbers of the leaves, in the order of the walk."""
-        return [
-            leaf
-            for child in (self.true, self.false)
-            for leaf in (child.leaves() if isinstance(child, Tree) else [child])
-        ]
+        of_children = (child.leaves() if isinstance(child, Tree) else [child] for child in (self.true, self.false))
+        return [leaf for leaves in of_children for leaf in leaves]
 
 
 def tree_part(trees: Sequence[Tree], n_inputs: int) -> tuple[Part, NDArray[np.intp]]:
@@ -72,9 +69,8 @@ class _Builder:
 
     def __init__(self, sizes: Sequence[int]) -> None:
         self.vtree = vtrees.side_by_side(sizes)
-        self._n = self.vtree.n_variables
-        starts = self.vtree.left >= 0
-        self._above = {int(self.vtree.left[node]): int(node) for node in np.flatnonzero(starts)}
+        self._n, left = self.vtree.n_variables, self.vtree.left
+        self._above = {int(left[node]): int(node) for node in np.flatnonzero(left >= 0)}
         self._elements: list[list[tuple[int, int]]] = []
         self._node: list[int] = []
         self.leaf_wires: dict[int, tuple[int, int]] = {}
@@ -131,13 +127,7 @@ class _Builder:
         new_id[2 * self._n + order] = 2 * self._n + np.arange(len(order))
         pairs = new_id[np.array([pair for gate in order.tolist() for pair in self._elements[gate]])]
         start = np.cumsum([0, *(len(self._elements[gate]) for gate in order.tolist())])
-        circuit = Circuit(
-            self.vtree,
-            frozen(np.array(self._node)[order]),
-            frozen(start),
-            frozen(pairs[:, 0]),
-            frozen(pairs[:, 1]),
-            check=False,
-        )
+        nodes = np.array(self._node)[order]
+        circuit = Circuit(self.vtree, *map(frozen, (nodes, start, *pairs.T)), check=False)
         wires = {leaf: (new_id[gate] - 2 * self._n, element) for leaf, (gate, element) in self.leaf_wires.items()}
         return circuit, {leaf: int(2 * self._n + start[gate] + element) for leaf, (gate, element) in wires.items()}

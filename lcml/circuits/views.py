@@ -12,7 +12,7 @@ on the weights, so learning the weights stays convex.
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from itertools import pairwise, product
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -26,14 +26,37 @@ Array: TypeAlias = Any
 
 
 @dataclass(frozen=True)
-class IdentityView:
-    """One position at which variable v reads input v. Raises SettingsError for less than one input."""
+class _Stored:
+    """What a model file holds."""
 
-    n_inputs: int
-    kind: ClassVar[Literal["identity"]] = "identity"
+    kind: ClassVar[str]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The view as plain JSON; `view_from_dict` is the way back."""
+        values = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+        return {"kind": self.kind, **values}
+
+
+@dataclass(frozen=True)
+class _OnePosition(_Stored):
+    """One position, and one cell that has it."""
+
     n_positions: ClassVar[int] = 1
     n_cells: ClassVar[int] = 1
     root: ClassVar[bool] = False
+
+    @cached_property
+    def cell_start(self) -> IntArray:
+        """(2,): the one cell has the one position."""
+        return frozen([0, 1])
+
+
+@dataclass(frozen=True)
+class IdentityView(_OnePosition):
+    """One position at which variable v reads input v. Raises SettingsError for less than one input."""
+
+    n_inputs: int
+    kind: ClassVar[str] = "identity"
 
     def __post_init__(self) -> None:
         _check_integers("n_inputs", (self.n_inputs,), 1, 1)
@@ -47,22 +70,13 @@ class IdentityView:
         """(1, n_variables): variable v reads input v."""
         return frozen(np.arange(self.n_inputs)[None, :])
 
-    @cached_property
-    def cell_start(self) -> IntArray:
-        """(2,): the one cell has the one position."""
-        return frozen([0, 1])
-
     def in_words(self) -> str:
         """What is read, in a line."""
         return "whole"
 
-    def as_dict(self) -> dict[str, Any]:
-        """The view as plain JSON; `view_from_dict` is the way back."""
-        return {"kind": self.kind, **asdict(self)}
-
 
 @dataclass(frozen=True)
-class SelectedView:
+class SelectedView(_OnePosition):
     """One position at which variable v reads input inputs[v], or nothing (q = 0) where that is n_inputs.
 
     Raises SettingsError for an input that is not there.
@@ -70,10 +84,7 @@ class SelectedView:
 
     n_inputs: int
     inputs: tuple[int, ...]
-    kind: ClassVar[Literal["selected"]] = "selected"
-    n_positions: ClassVar[int] = 1
-    n_cells: ClassVar[int] = 1
-    root: ClassVar[bool] = False
+    kind: ClassVar[str] = "selected"
 
     def __post_init__(self) -> None:
         _check_integers("n_inputs", (self.n_inputs,), 1, 1)
@@ -90,22 +101,13 @@ class SelectedView:
         """(1, n_variables): the input that each variable reads, n_inputs for nothing."""
         return frozen(np.array(self.inputs)[None, :])
 
-    @cached_property
-    def cell_start(self) -> IntArray:
-        """(2,): the one cell has the one position."""
-        return frozen([0, 1])
-
     def in_words(self) -> str:
         """What is read, in a line."""
         return f"{len({*self.inputs} - {self.n_inputs})} of {self.n_inputs} variables"
 
-    def as_dict(self) -> dict[str, Any]:
-        """The view as plain JSON; `view_from_dict` is the way back."""
-        return {"kind": self.kind, "n_inputs": self.n_inputs, "inputs": list(self.inputs)}
-
 
 @dataclass(frozen=True)
-class WindowView:
+class WindowView(_Stored):
     """A window that slides over an image; a sequence is an image of height 1.
 
     image_shape (channels, height, width): input c H W + y W + x is pixel (y, x) of channel c
@@ -125,7 +127,7 @@ class WindowView:
     grid: tuple[int, int] = (1, 1)
     root: bool = False
     channels: tuple[int, ...] | None = None
-    kind: ClassVar[Literal["window"]] = "window"
+    kind: ClassVar[str] = "window"
 
     def __post_init__(self) -> None:
         least = {"image_shape": 1, "window": 1, "stride": 1, "padding": 0, "grid": 1}
@@ -219,11 +221,6 @@ class WindowView:
         rows, columns = map(even_cuts, self.position_grid, self.grid)
         return rows, columns
 
-    def as_dict(self) -> dict[str, Any]:
-        """The view as plain JSON; `view_from_dict` is the way back."""
-        values = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
-        return {"kind": self.kind, **values}
-
 
 View: TypeAlias = IdentityView | SelectedView | WindowView
 
@@ -246,8 +243,7 @@ def view_from_dict(content: Any) -> View:
 
 
 def window_vtree(view: WindowView, offset: tuple[int, int] = (0, 0)) -> Vtree:
-    """The vtree over a window's variables: `lcml.circuits.vtree.grid` for each of its channels, those joined pair
-    by pair."""
+    """The vtree over a window's variables: `lcml.circuits.vtree.grid` for each channel, joined pair by pair."""
     return vtrees.grid(*view.window, offset, n_channels=len(view.chosen_channels))
 
 

@@ -10,9 +10,7 @@ _SEED = 0
 
 _RATIOS = "to numpy", "to scipy"
 _COLUMNS = "batch", "backend", "features/s", "G elements/s", *_RATIOS, "predictions/s", *_RATIOS
-
-_MOST_EXAMPLES = 2**20
-"""Larger batches are no faster, and inputs for them fill the memory."""
+_MOST_EXAMPLES = 2**20  # larger batches are no faster, and inputs for them fill the memory
 
 
 def bench(

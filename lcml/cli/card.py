@@ -22,9 +22,9 @@ def card(
     """Write a model card as the Hugging Face Hub has them: data, quality, what weighs most, limits, reproduction."""
     from pathlib import Path
 
-    from lcml.cli.inputs import rows_to_measure, training_data
+    from lcml.cli.inputs import rows_to_measure
     from lcml.explain.report.measured import Measured
-    from lcml.files import atomic_writer, check_place
+    from lcml.files import check_place, write_atomically
     from lcml.formats import load_model
     from lcml.runs.card import model_card
 
@@ -33,13 +33,12 @@ def card(
     measured = None
     if data is not None:
         found = rows_to_measure(loaded, data, None, target=target, data_dir=data_dir)
-        source = Path(data).stem if found.new else str(training_data(loaded).get("name", Path(data).stem))
+        source = Path(data).stem if found.new else str(loaded.facts("data").get("name", Path(data).stem))
         examples, device = found.examples, open_backend("auto")
         measured = Measured(loaded, examples.features, examples.labels, found.which, source, device, found.warning)
     text = model_card(loaded, Path(model).stem if name is None else name, measured)
     if place is None:
         typer.echo(text, nl=False)
         return
-    with atomic_writer(place) as file:
-        file.write(text.encode())
+    write_atomically(place, text)
     typer.echo(f"{output}: the card of {model}")

@@ -79,8 +79,7 @@ DataArgument = Annotated[
     ),
 ]
 
-_FILE_WIDTH = 240
-"""Columns of a table that is written to a file or pipe."""
+_FILE_WIDTH = 240  # columns of a table that is written to a file or pipe
 
 
 def note(sentence: str | None) -> None:
@@ -96,7 +95,6 @@ def open_backend(name: BackendName) -> Backend:
 
 
 def print_json(values: Mapping[str, Any]) -> None:
-    """One JSON object on stdout."""
     typer.echo(json.dumps(values, allow_nan=False))
 
 

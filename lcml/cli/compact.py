@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from lcml.learning.pruning import PrunedStep
     from lcml.model.model import LogisticCircuit
 
-_PATIENCE = 3
-"""Steps beyond the tolerance, after which no fewer conditions are tried."""
+_PATIENCE = 3  # steps beyond the tolerance, after which no fewer conditions are tried
 
 
 def compact(
@@ -116,10 +115,8 @@ def _pruned(
 
     if not len(splits.valid):
         raise DataError(f"{splits.source} was trained on without validation examples, which choose; train with some")
-    known = model.provenance.get("training")
-    l2 = known.get("l2") if isinstance(known, dict) else None
     near = isinstance(model.encoder, ColumnsEncoder)
-    penalty = Penalty(NEAR if near else float(l2 or 0.0), near)
+    penalty = Penalty(NEAR if near else float(model.facts("training").get("l2") or 0.0), near)
     train, valid = (Labelled(part.features, part.labels) for part in (splits.train, splits.valid))
     most = {"most_conditions": limits["max-conditions"] or 1, "most_parameters": limits["max-parameters"]}
     steps: list[PrunedStep] = []

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-_MOST_CLASSES = 50
-"""A table with a line per class is printed for up to so many."""
+_MOST_CLASSES = 50  # a table with a line per class is printed for up to so many
 
 
 def evaluate(

@@ -35,8 +35,7 @@ def explain(
         str | None, option("Why the label and not this class: the difference of the two logits.", metavar="CLASS")
     ] = None,
     output: Annotated[
-        Path | None,
-        option("Draw it too, as FILE.png, FILE.svg or FILE.html.", "--output", "-o", metavar="FILE"),
+        Path | None, option("Draw it too, as FILE.png, FILE.svg or FILE.html.", "--output", "-o", metavar="FILE")
     ] = None,
     sufficient: Annotated[
         bool, option("Instead: the inputs that alone keep the label, whatever the others are.", "--sufficient")
@@ -133,7 +132,7 @@ def _draw(model: "LogisticCircuit", found: "Explanation", one: Any, title: str, 
     from lcml.explain.report.drawing import COLOURS, png, svg
     from lcml.explain.report.html import figure, page, section, table
     from lcml.explain.report.why import why
-    from lcml.files import atomic_writer
+    from lcml.files import write_atomically
 
     drawing = why(found, title, None if image_shape(model) is None else pictures(model, one)[0])
     kind = output.suffix.lower()
@@ -144,5 +143,4 @@ def _draw(model: "LogisticCircuit", found: "Explanation", one: Any, title: str, 
         content = page(title, f"logit {found.logit:+.4f}, baseline {found.baseline:+.4f}", [whole]).encode()
     else:
         content = png(drawing) if kind == ".png" else svg(drawing, COLOURS).encode()
-    with atomic_writer(output) as file:
-        file.write(content)
+    write_atomically(output, content)

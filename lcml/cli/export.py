@@ -56,8 +56,7 @@ def export(
     ] = False,
     opset: Annotated[int | None, option("Opset of ai.onnx; else 18.", metavar="N", panel=_GRAPH)] = None,
     precision: Annotated[
-        str,
-        option("Of the weights: float32, or int16 or int8: integers with a scale per class.", panel=_GRAPH),
+        str, option("Of the weights: float32, or int16 or int8: integers with a scale per class.", panel=_GRAPH)
     ] = "float32",
     self_check: Annotated[bool, option("Run the graph against the model before writing it.", panel=_GRAPH)] = True,
     json: JsonOption = False,

@@ -62,7 +62,7 @@ def rows_to_measure(
 
 
 def _of_other_data(model: LogisticCircuit, data: str, rows: str | None, options: Mapping[str, Any]) -> Rows:
-    trained_on = training_data(model)
+    trained_on = model.facts("data")
     if rows not in (None, "all"):
         raise DataError(
             f"{data} is not what the model was trained on ({trained_on.get('name', 'unknown')}), so it has no {rows} "
@@ -78,7 +78,7 @@ _UNKNOWN = "the model does not say which rows trained it: these may be among the
 
 def _trained_on(model: LogisticCircuit, data: str, target: str | None, data_dir: str | None) -> DataSplits | None:
     """The training's division of `data`, None where these are other data."""
-    fingerprint = training_data(model).get("fingerprint")
+    fingerprint = model.facts("data").get("fingerprint")
     try:
         splits = load_splits(data, **_division(model, target, data_dir))
     except DataError:
@@ -87,12 +87,11 @@ def _trained_on(model: LogisticCircuit, data: str, target: str | None, data_dir:
 
 
 def trained_splits(model: LogisticCircuit, data: str, target: str | None, data_dir: str | None) -> DataSplits:
-    """The training's division of the data that the model was trained on. Raises DataError for others, which would bring
-    test rows into training."""
+    """The division of the data that the model was trained on. DataError for others, whose test rows would train."""
     load_splits(data, **_division(model, target, data_dir))
     splits = _trained_on(model, data, target, data_dir)
     if splits is None:
-        name = training_data(model).get("name", "unknown: the model has no provenance")
+        name = model.facts("data").get("name", "unknown: the model has no provenance")
         raise DataError(
             f"{data} is not what the model was trained on ({name}), so which of its rows are for the test is not "
             "known; give the data trained on"
@@ -109,12 +108,6 @@ def _options(model: LogisticCircuit, target: str | None, data_dir: str | None) -
 
 def _division(model: LogisticCircuit, target: str | None, data_dir: str | None) -> dict[str, Any]:
     """How the training read and divided its data, or would those in `data_dir`."""
-    known = training_data(model)
+    known = model.facts("data")
     division = {name: kind(known[name]) for name, kind in _DIVISION.items() if isinstance(known.get(name), int | float)}
     return {"target": known.get("target") if target is None else target, "data_dir": data_dir, **division}
-
-
-def training_data(model: LogisticCircuit) -> Mapping[str, Any]:
-    """What the model's provenance says about its training data; empty where nothing."""
-    data = model.provenance.get("data")
-    return data if isinstance(data, dict) else {}

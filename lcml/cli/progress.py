@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Self
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-_WIDE = 110
-"""Columns of a terminal from which figures are spelt out beside the bar."""
+_WIDE = 110  # columns of a terminal from which figures are spelt out beside the bar
 
 if TYPE_CHECKING:
     from lcml.learning.settings import LearnSettings
@@ -97,8 +96,7 @@ class TrainProgress(AbstractContextManager["TrainProgress"]):
         return int(min(settings.rounds - record.round, by_size))
 
     def _left(self, record: "RoundRecord") -> str:
-        """How long the rest takes at most, if rounds take as long as this one; of a table's model, which takes little,
-        nothing."""
+        """How long the rest takes at most, if rounds take as long as this one; nothing for tables, which are quick."""
         if record.phase in _OF_TABLES:
             return ""
         settings, seconds = self._settings, sum(record.seconds.values())

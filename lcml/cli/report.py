@@ -41,7 +41,7 @@ def report(
     from lcml.cli.inputs import rows_to_measure
     from lcml.explain.report.measured import Measured
     from lcml.explain.report.report import report_page
-    from lcml.files import atomic_writer, check_place
+    from lcml.files import check_place, write_atomically
     from lcml.formats import load_model
 
     path = check_place(Path(model).with_suffix(".html") if output is None else output)
@@ -52,8 +52,7 @@ def report(
     examples = found.examples
     measured = Measured(loaded, examples.features, examples.labels, found.which, data, device, found.warning)
     content = report_page(measured).encode()
-    with atomic_writer(path) as file:
-        file.write(content)
+    write_atomically(path, content)
     if json:
         values = {"model_path": model, "data": data, "rows": found.which, "n_rows": len(examples)}
         return print_json(values | {"warning": found.warning, "report_path": str(path), "n_bytes": len(content)})

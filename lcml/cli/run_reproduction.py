@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 import typer
 
 from lcml.cli.common import print_json
-from lcml.cli.progress import TrainProgress
+from lcml.cli.run_training import watched
 from lcml.cli.signals import StopSignals
 from lcml.errors import MissingDependencyError, SettingsError
 from lcml.runs.recipes import recipe_names
@@ -95,14 +95,7 @@ def _run_row(row: Row, setup: Setup, title: str, *, quiet: bool) -> tuple[RowRes
         return runner.measure(row, setup, model), 0
     say(title)
     prepared = runner.prepare_circuit(row, setup)
-    state = prepared.checkpoint.state
-    first_round = 0 if state is None else state.round + 1
-    with TrainProgress(prepared.config.learn, first_round, quiet=quiet) as progress, StopSignals() as signals:
-
-        def should_stop() -> bool:
-            progress.tick()
-            return signals.requested
-
+    with watched(prepared, quiet=quiet) as (progress, signals, should_stop):
         learner = make_learner(prepared, should_stop)
         tracker = _tracker(setup, progress.say)
         run_circuit = runner.run_circuit

@@ -2,7 +2,7 @@
 
 import importlib.util
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
@@ -26,14 +26,12 @@ from lcml.runs.training import Outcome, make_learner, train
 from lcml.tracking import MlflowTracker, NullTracker, Tracker, store_uri, ui_hint
 from lcml.tracking.store import import_mlflow
 
-_UI = "http://127.0.0.1:5000"
-"""Where `mlflow ui` serves its pages by default."""
+_UI = "http://127.0.0.1:5000"  # where `mlflow ui` serves its pages by default
 
 
 @contextmanager
 def prepared_run(options: Mapping[str, Any], resumed: str | None) -> Iterator[Prepared]:
-    """Everything in memory, or on the cluster, for the run that `options` describe, or for the one resumed with
-    `options` changed."""
+    """Everything in memory, or on the cluster, for the run of these `options`, or the one resumed with them changed."""
     checkpoint, path = (None, None) if resumed is None else resume(resumed, options)
     config = TrainConfig().with_options(options) if checkpoint is None else checkpoint.config
     if config.export:
@@ -58,20 +56,28 @@ def _connected(address: str) -> AbstractContextManager[Any]:
 
 def run(prepared: Prepared, *, quiet: bool) -> tuple[Outcome, Tracker, int]:
     """Train under the eyes of the user; what came out, where it is recorded, and the exit code."""
-    config, state = prepared.config, prepared.checkpoint.state
-    first_round = 0 if state is None else state.round + 1
-    with TrainProgress(config.learn, first_round, quiet=quiet) as progress, StopSignals() as signals:
-
-        def should_stop() -> bool:
-            progress.tick()
-            return signals.requested
-
+    config = prepared.config
+    with watched(prepared, quiet=quiet) as (progress, signals, should_stop):
         learner = make_learner(prepared, should_stop)
         tracker: Tracker = NullTracker()
         if not config.no_tracking:
             tracker = MlflowTracker(config.tracking_uri, config.experiment, notify=progress.say)
         outcome = train(prepared, learner, tracker, on_round=progress.round, should_stop=should_stop)
     return outcome, tracker, signals.exit_code
+
+
+@contextmanager
+def watched(prepared: Prepared, *, quiet: bool) -> Iterator[tuple[TrainProgress, StopSignals, Callable[[], bool]]]:
+    """The progress of a training as the user sees it, the signals that stop it, and its should_stop."""
+    state = prepared.checkpoint.state
+    first_round = 0 if state is None else state.round + 1
+    with TrainProgress(prepared.config.learn, first_round, quiet=quiet) as progress, StopSignals() as signals:
+
+        def should_stop() -> bool:
+            progress.tick()
+            return signals.requested
+
+        yield progress, signals, should_stop
 
 
 def export_onnx(prepared: Prepared, outcome: Outcome, tracker: Tracker) -> Exported | None:
@@ -101,9 +107,7 @@ def result(prepared: Prepared, outcome: Outcome, tracker: Tracker, exported: Exp
     config, splits, model, test = prepared.config, prepared.splits, outcome.model, outcome.test
     return {
         "data": config.data,
-        "n_train": len(splits.train),
-        "n_valid": len(splits.valid),
-        "n_test": len(splits.test),
+        **splits.sizes,
         "columns": _by_kind(model.encoder),
         "n_variables": model.encoder.n_outputs,
         "n_classes": len(splits.classes),

@@ -33,7 +33,6 @@ class StopSignals:
 
     @property
     def requested(self) -> bool:
-        """Whether a signal came."""
         return self._received is not None
 
     @property

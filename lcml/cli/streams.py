@@ -4,11 +4,8 @@ import select
 import sys
 from typing import Any
 
-_PATIENCE_SECONDS = 1.0
-"""How long a reader may take to make room; then nothing waits for it until it reads again."""
-
-_PIECE = 400
-"""Characters written at a time: a pipe that has any room takes 4096 bytes, and a character may become ten."""
+_PATIENCE_SECONDS = 1.0  # how long a reader may take to make room; then nothing waits for it until it reads again
+_PIECE = 400  # characters written at a time: a pipe that has any room takes 4096 bytes, and a character may become ten
 
 
 class Lenient:

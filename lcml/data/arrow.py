@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from lcml.errors import DataError
 from lcml.inputs.table import TRUTH, RawColumn, RawKind, days
 
-_UNITS = {"time": 3600 * 10**6, "span": 24 * 3600 * 10**6}
-"""Microseconds of what a number is told in."""
+_UNITS = {"time": 3600 * 10**6, "span": 24 * 3600 * 10**6}  # microseconds of what a number is told in
 
 
 class ArrowColumn:

@@ -63,6 +63,10 @@ class DataSplits:
     source: str
     notes: tuple[str, ...] = ()
 
+    @property
+    def sizes(self) -> dict[str, int]:
+        return {"n_train": len(self.train), "n_valid": len(self.valid), "n_test": len(self.test)}
+
 
 def divide(raw: RawSet, valid_fraction: float, test_fraction: float, train_fraction: float, seed: int) -> DataSplits:
     """The division of `raw` that `lcml.data.load_splits` describes; raises DataError as it does."""

@@ -17,8 +17,7 @@ from lcml.errors import OutputError
 from lcml.inputs.rows import Matrix, StoredMatrix, all_rows
 
 _ENCODED_BYTES = np.dtype(np.float32).itemsize
-_LARGE_TEMPORARY = "/var/tmp"
-"""Where systems keep large temporary files; their /tmp may be memory."""
+_LARGE_TEMPORARY = "/var/tmp"  # where systems keep large temporary files; their /tmp may be memory
 
 
 def fits(shape: tuple[int, ...], dtype: np.dtype[Any], memory: float) -> bool:

@@ -10,8 +10,7 @@ def balanced_weights(codes: NDArray[np.int64], weights: FloatArray | None = None
     """(n_classes,) n / (n_classes n_k): with it, each class counts as much as every other. n_k: the examples with code
     k, each as often as `weights` (n,) say."""
     counts = np.bincount(codes, weights).astype(np.float64)
-    balanced: FloatArray = counts.sum() / (len(counts) * counts)
-    return balanced
+    return np.asarray(counts.sum() / (len(counts) * counts))
 
 
 def apportion(counts: NDArray[np.int64], fraction: float, least: int = 0, leave: int = 0) -> NDArray[np.int64]:
@@ -24,8 +23,7 @@ def apportion(counts: NDArray[np.int64], fraction: float, least: int = 0, leave:
     chosen = np.floor(quota).astype(np.int64)
     n_short = max(0, round(fraction * int(counts.sum())) - int(chosen.sum()))
     chosen[np.argsort(chosen - quota, kind="stable")[:n_short]] += 1
-    apportioned: NDArray[np.int64] = np.clip(chosen, least, counts - leave)
-    return apportioned
+    return np.asarray(np.clip(chosen, least, counts - leave))
 
 
 def draw(

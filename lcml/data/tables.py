@@ -178,8 +178,9 @@ def _labels(path: Path, column: Any, name: str) -> NDArray[Any]:
     if types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if column.null_count:
+        row = int(np.flatnonzero(column.is_null().to_numpy())[0])
         raise DataError(
-            f"{path}: row {_first_null(column)} of the target {name!r} is empty (a gap such as NA is none of its "
+            f"{path}: row {row} of the target {name!r} is empty (a gap such as NA is none of its "
             "classes); drop that row (rows count from 0)"
         )
     if types.is_timestamp(column.type) or types.is_date(column.type):
@@ -193,7 +194,3 @@ def _labels(path: Path, column: Any, name: str) -> NDArray[Any]:
     if types.is_temporal(column.type) or types.is_nested(column.type):
         raise DataError(f"{path}: the target {name!r} holds {column.type}; expected whole numbers or text")
     return np.asarray(column.to_numpy())
-
-
-def _first_null(column: Any) -> int:
-    return int(np.flatnonzero(column.is_null().to_numpy())[0])

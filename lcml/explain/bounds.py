@@ -71,8 +71,7 @@ class Margins:
 
 
 class MarginBounds:
-    """Lower bounds of margins. linear (n_margins, n_outputs): what a variable adds, all else held; the rest is bounded
-    part by part."""
+    """Lower bounds of margins. linear (n_margins, n_outputs): what a variable adds alone; the rest is by part."""
 
     def __init__(self, margins: Margins) -> None:
         model = margins.model
@@ -160,8 +159,7 @@ class _PartBound:
             whole = np.add.reduceat(share, starts, axis=0)
             mean = np.add.reduceat(np.where(share > 0, rows, 0) * share, starts, axis=0)
             value[gates] = np.where(known & (whole > 0), mean / np.where(whole > 0, whole, 1), found)
-        least_mean: FloatArray = value[-1]
-        return least_mean
+        return np.asarray(value[-1])
 
     def _roots(self, weights: FloatArray, low: FloatArray, high: FloatArray, n_positions: int) -> FloatArray:
         ends = []

@@ -30,8 +30,7 @@ MAX_CASES = 16
 SHOWN_CASES = 3
 """So many cases are told of a condition that has at least two more: nobody reads all."""
 
-_COUNTED = 10**6
-"""Beyond so many cases the words do not say how many more."""
+_COUNTED = 10**6  # beyond so many cases the words do not say how many more
 
 
 class Measures(NamedTuple):

@@ -71,8 +71,7 @@ def average_features(model: LogisticCircuit, x: Any, backend: Backend | None = N
 
     They are computed in single precision, by numpy unless `backend` is faster. Raises as `LogisticCircuit.logits`.
     """
-    average: FloatArray = feature_values(model, x, backend or get_backend("numpy")).mean(axis=0)
-    return average
+    return np.asarray(feature_values(model, x, backend or get_backend("numpy")).mean(axis=0))
 
 
 def explain(

@@ -60,8 +60,7 @@ class Domain:
 
     @cached_property
     def encoded(self) -> list[FloatArray]:
-        """By input, the probabilities (n_values, n_variables of the input) of its values; of channels, of the plain
-        encoder below them."""
+        """By input, the probabilities (n_values, n_variables of the input) of its values, of channels before these."""
         encoder = self.encoder.base if isinstance(self.encoder, ChannelEncoder) else self.encoder
         longest = max(map(len, self.values))
         codes = np.tile(self.own, (longest, 1))
@@ -79,14 +78,13 @@ class Domain:
         with whichever end is less, or more."""
         if not isinstance(self.encoder, ChannelEncoder):
             return low, high
-        shape = (-1, *self.encoder.image_shape)
-        ends = [_padded(values.reshape(shape)) for values in (low, high)]
-        found = [
-            np.stack([_stencil(name, *pair, self.encoder.pool) for name in self.encoder.channels], axis=2)
-            for pair in _both(ends)
-        ]
-        least, most = (values.reshape(len(low), -1) for values in found)
-        return least, most
+        shape, room = (-1, *self.encoder.image_shape), ((0, 0), (0, 0), (RADIUS, RADIUS), (RADIUS, RADIUS))
+        low, high = (np.pad(values.reshape(shape), room, mode="edge") for values in (low, high))
+        least, most = (
+            np.stack([_stencil(name, *ends, self.encoder.pool) for name in self.encoder.channels], axis=2)
+            for ends in ((low, high), (high, low))
+        )
+        return least.reshape(len(low), -1), most.reshape(len(low), -1)
 
 
 def codes_of(encoder: Encoder, x: Any) -> FloatArray:
@@ -111,17 +109,8 @@ def _with_own(own: float, values: FloatArray) -> FloatArray:
     return np.concatenate([[own], values[~same]])
 
 
-def _padded(images: FloatArray) -> FloatArray:
-    return np.pad(images, ((0, 0), (0, 0), (RADIUS, RADIUS), (RADIUS, RADIUS)), mode="edge")
-
-
-def _both(ends: list[FloatArray]) -> tuple[tuple[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]:
-    """For the least: what positive and what negative coefficients multiply; the same for the most."""
-    low, high = ends
-    return (low, high), (high, low)
-
-
 def _stencil(name: str, positive: FloatArray, negative: FloatArray, pool: int) -> FloatArray:
+    """positive, negative: what coefficients of these signs multiply."""
     stencil = CHANNELS[name]
     height, width = (size - 2 * RADIUS for size in positive.shape[2:])
     response: NDArray[np.float64] = np.full((*positive.shape[:2], height, width), stencil.offset)

@@ -62,8 +62,7 @@ def known_names(model: LogisticCircuit) -> tuple[str, ...] | None:
     """The names of the features that the model was trained on, where its encoder or its provenance tells them."""
     if model.encoder.names:
         return model.encoder.names
-    data = model.provenance.get("data")
-    names = data.get("feature_names") if isinstance(data, dict) else None
+    names = model.facts("data").get("feature_names")
     if not isinstance(names, list) or len(names) != model.encoder.n_features:
         return None
     return tuple(str(name) for name in names)

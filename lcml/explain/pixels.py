@@ -16,8 +16,7 @@ from lcml.explain.records import Pixel, Place
 from lcml.inputs.channels import ChannelEncoder
 from lcml.model.model import LogisticCircuit
 
-_COLOURS = 3
-"""Images of so many channels are red, green and blue."""
+_COLOURS = 3  # images of so many channels are red, green and blue
 
 
 def image_shape(model: LogisticCircuit) -> tuple[int, int, int] | None:
@@ -29,8 +28,7 @@ def image_shape(model: LogisticCircuit) -> tuple[int, int, int] | None:
     for part in model.parts:
         if isinstance(part.view, WindowView):
             return part.view.image_shape
-    data = model.provenance.get("data")
-    shape = data.get("image_shape") if isinstance(data, dict) else None
+    shape = model.facts("data").get("image_shape")
     sizes = [1, *shape][-3:] if isinstance(shape, list) and len(shape) in (2, 3) else []
     fits = all(isinstance(size, int) and size > 0 for size in sizes) and np.prod(sizes) == encoder.n_outputs
     return (sizes[0], sizes[1], sizes[2]) if sizes and fits else None

@@ -72,11 +72,6 @@ class Search:
         self._most_boxes = min(max(BATCH, n_boxes), MOST_BOXES)
         self._others: list[FloatArray] = []
 
-    @property
-    def _is_linear(self) -> bool:
-        """Whether logits are linear in every input between its values: not in those of channels, nor under roots."""
-        return self.domain.has_blocks and not any(part.view.root for part in self.model.parts)
-
     @cached_property
     def singles(self) -> list[FloatArray]:
         """By input, the margins (n_values, n_margins) with each of its values in place of its own."""
@@ -136,8 +131,8 @@ class Search:
 
     def _root(self, free: NDArray[np.bool_]) -> _Box:
         choices = {int(j): np.arange(len(self.domain.values[j])) for j in np.flatnonzero(free)}
-        low, high, linear = self._own
-        low, high, linear = low.copy(), high.copy(), linear.copy()
+        q, linear = self._own
+        low, high, linear = q.copy(), q.copy(), linear.copy()
         for j in choices:
             span = slice(self._starts[j], self._starts[j + 1])
             low[span], high[span] = self._ends[0][span], self._ends[1][span]
@@ -145,10 +140,10 @@ class Search:
         return _Box(choices, low, high, linear)
 
     @cached_property
-    def _own(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """The example's own variables, twice, and what they add."""
+    def _own(self) -> tuple[FloatArray, FloatArray]:
+        """The example's own variables, and what they add."""
         q = np.concatenate([values[0] for values in self.domain.encoded])
-        return q, q, np.sum([added[0] for added in self._added], axis=0)
+        return q, np.sum([added[0] for added in self._added], axis=0)
 
     @cached_property
     def _ends(self) -> list[FloatArray]:
@@ -193,8 +188,8 @@ class Search:
         return {int(j): rank for rank, j in enumerate(self.order)}
 
     def _branch(self, root: _Box) -> Verdict:
-        if not self._is_linear:
-            return Verdict(None)
+        if not self.domain.has_blocks or any(part.view.root for part in self.model.parts):
+            return Verdict(None)  # logits are not linear in every input between its values
         pending, n_boxes = [(-np.inf, root)], 0
         while pending:
             pending.sort(key=lambda entry: -entry[0])

@@ -63,7 +63,6 @@ def write_container(path: str | Path, kind: str, version: int, content: Mapping[
 
 
 def is_text(array: NDArray[Any]) -> bool:
-    """Whether the array is one of text."""
     return array.dtype.kind in "TU"
 
 

@@ -23,8 +23,7 @@ _COMMENT = "c A PSDD: children stand before parents, variables count from 1, the
 _TEXT_TOLERANCE = 1e-3
 """By how much probabilities of a gate may miss a sum of 1 in a file, which may have few digits; they are rescaled."""
 
-_ZERO = (b"-inf", b"-infinity")
-"""How programs spell the logarithm of 0."""
+_ZERO = (b"-inf", b"-infinity")  # how programs spell the logarithm of 0
 
 
 def read_psdd(path: str | Path, vtree: Vtree) -> ProbabilisticCircuit:

@@ -42,8 +42,7 @@ class Encoder(Protocol):
     """What a model, its file, its words and its export ask of an encoder; what a raw example is, it alone knows.
 
     kind: its name in `lcml.inputs.registry` and in a model file. channels: names of the images that it makes of every
-    raw image, none where it makes none. names: of the columns that it finds by their names, none where features have an
-    order.
+    raw image, none where it makes none. names: of columns that it finds by name, none where features have an order.
     """
 
     kind: ClassVar[str]

@@ -179,9 +179,7 @@ def even_cuts(values: FloatArray, counts: FloatArray, n_intervals: int) -> Float
     wanted = np.linspace(0, 1, n_intervals + 1)
     behind = np.clip(np.searchsorted(middle, wanted), 1, len(values) - 1)
     nearer = wanted - middle[behind - 1] <= middle[behind] - wanted
-    chosen: FloatArray = values[np.unique(behind - nearer)]
-    return chosen
+    return np.asarray(values[np.unique(behind - nearer)])
 
 
-_TIMES_CAPPED = 3
-"""Capping a frequent value lowers the sum, and so the cap."""
+_TIMES_CAPPED = 3  # capping a frequent value lowers the sum, and so the cap

@@ -1,5 +1,4 @@
-"""Every encoder by its kind. A new one is a class that does what `Encoder` says, a line here, and one in
-lcml_export.encoding."""
+"""Every encoder by its kind. A new one: a class that is an `Encoder`, a line here, one in lcml_export.encoding."""
 
 from collections.abc import Mapping
 

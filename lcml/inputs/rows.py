@@ -19,8 +19,7 @@ from lcml.errors import DataError
 CHUNK_BYTES = 1 << 23
 """Work on so many bytes of float64 at a time: no copy of the whole matrix is made."""
 
-_GAP_BYTES = 1 << 14
-"""Rows nearer to each other than this are read in one go, with what lies between them."""
+_GAP_BYTES = 1 << 14  # rows nearer to each other than this are read in one go, with what lies between them
 
 
 class Matrix(Protocol):
@@ -88,8 +87,7 @@ class SparseMatrix:
 
     def read(self, rows: NDArray[np.int64]) -> NDArray[Any]:
         """The rows (n_rows,) as (n_rows, d)."""
-        found: NDArray[Any] = self._matrix[rows].toarray()
-        return found
+        return np.asarray(self._matrix[rows].toarray())
 
 
 class StoredMatrix:

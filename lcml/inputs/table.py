@@ -25,8 +25,7 @@ RawKind: TypeAlias = Literal["number", "date", "text"]
 
 @dataclass(frozen=True)
 class RawColumn:
-    """A column as it was read. texts: the different ones, of a text column; ordered: whether their order means
-    something."""
+    """A column as it was read. texts: the different ones, of a text column; ordered: whether their order counts."""
 
     name: str
     kind: RawKind = "number"
@@ -74,8 +73,7 @@ class Table(RowSet):
         return replace(self, values=join(self.values, other.values))
 
     def numbers(self, *, gaps: bool = False) -> Matrix:
-        """The values, where every column holds numbers and, without `gaps`, no gap. Raises DataError with the first
-        that does not."""
+        """The values; DataError with the first column that does not hold numbers or, without `gaps`, has a gap."""
         for column in self.columns:
             if column.kind != "number" and column.texts != TRUTH:
                 what = (
@@ -101,8 +99,7 @@ def from_frame(frame: Any) -> Table:
     """The table in a data frame: pandas, polars, pyarrow, what else gives arrays by the names of its columns, or by
     Arrow's C stream.
 
-    Raises DataError for names that are there twice, and columns that hold neither numbers, truth values, dates, times
-    nor text.
+    DataError for names that are there twice, and columns of neither numbers, truth values, dates, times nor text.
     """
     if hasattr(frame, "__arrow_c_stream__") and (hasattr(frame, "column_names") or not hasattr(frame, "__getitem__")):
         import pyarrow as pa
@@ -216,7 +213,6 @@ def _is_gap(value: Any) -> bool:
 
 
 def is_number(text: str) -> bool:
-    """Whether `float` reads it."""
     try:
         float(text)
     except ValueError:

@@ -44,17 +44,13 @@ MOST_TOGETHER = 1024
 MOST_DENSE = 1 << 21
 """Numbers up to which rows are kept dense."""
 
-_BLOCK = 64
-"""Columns that are then looked at together."""
-
-_LEAST_DEVIATION = 1e-3
-"""Of a column, as a share of its range: an outlier must not make the rest one point."""
+_BLOCK = 64  # columns that are then looked at together
+_LEAST_DEVIATION = 1e-3  # of a column, as a share of its range: an outlier must not make the rest one point
 
 _LEAST_PENALTY = 1e-10
 """Of a coefficient, as a share of its curvature, when steps are measured: weights may be huge, columns the same."""
 
-_LEAST_SQUARE = 1e-12
-"""Directions of a smaller share of the largest square are rounding errors."""
+_LEAST_SQUARE = 1e-12  # directions of a smaller share of the largest square are rounding errors
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,13 +95,11 @@ class AdditiveDesign:
         if self._in_span:
             of_rows = self._of_rows @ theta.weights
             return np.concatenate([basis @ (rows.T @ of_rows) for rows, basis in self._blocks])
-        found: FloatArray = self.basis @ theta.weights
-        return found
+        return np.asarray(self.basis @ theta.weights)
 
     def logits(self, theta: Theta, rows: NDArray[np.intp] | slice = slice(None)) -> FloatArray:
         """(n_rows, n_sets)."""
-        found: FloatArray = self.hats[rows] @ (self.basis @ theta.weights) + theta.bias
-        return found
+        return np.asarray(self.hats[rows] @ (self.basis @ theta.weights) + theta.bias)
 
     def of_variables(self, theta: Theta, encoder: ColumnsEncoder) -> Theta:
         """The same function as weights (n_outputs, n_sets) of the encoder's variables, 0 for steps, and a bias."""
@@ -202,8 +196,7 @@ def minimise_additive(
     first = np.vstack([start.weights, start.bias])
 
     def at(steps: FloatArray) -> FloatArray:
-        found: FloatArray = first + axes @ steps.reshape(first.shape)
-        return found
+        return np.asarray(first + axes @ steps.reshape(first.shape))
 
     def evaluated(steps: FloatArray) -> tuple[float, FloatArray]:
         theta = at(steps)
@@ -230,7 +223,6 @@ def _axes(curvature: FloatArray, penalty: FloatArray) -> Any:
 
 
 def _product(factors: Sequence[Any], right: FloatArray) -> FloatArray:
-    """The product of all, from the right on."""
     for factor in reversed(factors):
         right = factor @ right
     return right
@@ -244,8 +236,7 @@ def is_in_span(columns: Sequence[Column], n_examples: int) -> bool:
 
 def masses(columns: Sequence[Column], codes: FloatArray, weights: FloatArray) -> FloatArray:
     """(n_states,) the weight of the examples at every knot, category and gap."""
-    found: FloatArray = _all_hats(columns, codes).T @ weights
-    return found
+    return np.asarray(_all_hats(columns, codes).T @ weights)
 
 
 def _block(

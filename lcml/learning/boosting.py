@@ -231,11 +231,7 @@ class Booster:
 
 
 def bin_sums(
-    bins: NDArray[np.uint8],
-    rows: NDArray[np.intp],
-    node: NDArray[np.int32],
-    statistics: FloatArray,
-    sums: FloatArray,
+    bins: NDArray[np.uint8], rows: NDArray[np.intp], node: NDArray[np.int32], statistics: FloatArray, sums: FloatArray
 ) -> None:
     """Add up statistics (n_rows, n_statistics) of the rows with these numbers by column, context and bin.
 
@@ -266,8 +262,7 @@ def best_questions(
     n_sets = (n_statistics - 1) // 2
 
     def score(sides: FloatArray) -> FloatArray:
-        found: FloatArray = (sides[..., :n_sets] ** 2 / (sides[..., n_sets : 2 * n_sets] + l2)).sum(axis=-1)
-        return found
+        return np.asarray((sides[..., :n_sets] ** 2 / (sides[..., n_sets : 2 * n_sets] + l2)).sum(axis=-1))
 
     columns = np.arange(n_columns)
     of_gap = sums[columns, :, n_bins - 1]
@@ -299,8 +294,7 @@ def answers(level: Level, column: ColumnBins) -> NDArray[np.bool_]:
 def descend(level: Level, column: ColumnBins, bins: NDArray[np.uint8], node: NDArray[np.int32]) -> NDArray[np.int32]:
     """(n,) the contexts of the next level."""
     below = 2 * np.arange(len(level.cut), dtype=np.int32)[:, None] + answers(level, column)
-    found: NDArray[np.int32] = below.ravel()[node * column.n_bins + bins]
-    return found
+    return np.asarray(below.ravel()[node * column.n_bins + bins])
 
 
 def leaves(tree: GrownTree, columns: Sequence[ColumnBins], bins: NDArray[np.uint8]) -> NDArray[np.int32]:

@@ -120,7 +120,7 @@ def _is_of(value: Any, hint: Any) -> bool:
         return isinstance(value, dict) and all(_is_of(k, args[0]) and _is_of(v, args[1]) for k, v in value.items())
     if origin is Sequence:
         return isinstance(value, list | tuple) and all(_is_of(one, args[0]) for one in value)
-    if origin is not None or not isinstance(hint, type):
+    if origin is not None or hint is Any or not isinstance(hint, type):
         return True
     return isinstance(value, (float, int) if hint is float else hint) and (hint is bool or not isinstance(value, bool))
 

@@ -118,8 +118,7 @@ class Learner:
         return monotonic() - self._started
 
     def grow(self) -> Iterator[RoundReport]:
-        """Fit, then split and fit again until a limit is met, nothing is worth a split, or validation stops
-        improving."""
+        """Fit, then split and fit again until a limit, nothing worth a split, or no better validation."""
         if self.state is None:
             warm = self._warm
             history, start = ((), self._train.zeros()) if warm is None else (warm.history, warm.parameters)
@@ -139,8 +138,7 @@ class Learner:
             yield from self._finish_round((*self.state.history, splits), start, clock.laps, tuple(chosen))
 
     def refine(self) -> Iterator[RoundReport]:
-        """Refit the best circuit to convergence with every penalty of the path, the largest first; the best stands, and
-        gets its threshold."""
+        """Refit the best circuit to convergence with every penalty, the largest first; the best gets its threshold."""
         if self.state is None:
             return
         state, best_round, clock = self.state, self.state.best.round, Clock()
@@ -210,8 +208,7 @@ class Learner:
         yield report
 
     def _choose(self, state: FitState, clock: Clock) -> tuple[list[ChosenSplit], list[GrownPart]]:
-        """The splits of the next round, scored on a sample of the training examples, and what they make of the
-        parts."""
+        """The splits of the next round, scored on a sample of the training examples, and the parts they make."""
         settings, n_chunks = self.settings, self._train.features.n_chunks
         n_cells = max(part.view.n_cells for part in self.parts)
         wanted = math.ceil(settings.score_examples / (n_cells * self.backend.chunk_examples))

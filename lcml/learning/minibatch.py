@@ -12,8 +12,7 @@ from lcml.learning.objective import Objective
 from lcml.learning.parameters import Parameters
 from lcml.learning.solver import Solution, SolverSettings, never
 
-_STEP = 0.1
-"""The first step of every weight; features are in [0, 1], so that weights of use are a few units large."""
+_STEP = 0.1  # the first step of every weight; features are in [0, 1], so that weights of use are a few units large
 
 _MOMENTUM, _SQUARES_MOMENTUM, _EPSILON = 0.9, 0.99, 1e-8
 """Adam's beta1, beta2 and epsilon; beta2 below its default of 0.999: a fit has some hundred batches, not thousands."""
@@ -21,8 +20,7 @@ _MOMENTUM, _SQUARES_MOMENTUM, _EPSILON = 0.9, 0.99, 1e-8
 _ITERATIONS_PER_EPOCH = 4
 """An epoch counts as so many iterations of a full-batch solver, each of which reads the data about once."""
 
-_LEAST_EPOCHS = 2
-"""Fewer epochs could not tell whether the loss still falls."""
+_LEAST_EPOCHS = 2  # fewer epochs could not tell whether the loss still falls
 
 
 def minimise_minibatch(

@@ -3,9 +3,8 @@
     loss(theta) = 1/W sum_i w_i l(y_i, g(x_i)) + l2/2 sum_k |theta_k - a_k|^2,   g_k(x) = bias_k + theta_k . features(x)
 
 with W = sum of the example weights w_i, l the loss of `lcml.model.head`, and the anchor a, 0 unless weights are to stay
-near to what they were; the bias is not penalised. Every statistic
-is a sum over examples: chunks can be added in any order, on any device, and an example of weight 2 is one that is there
-twice.
+near to what they were; the bias is not penalised. Every statistic is a sum over examples: chunks can be added in any
+order, on any device, and an example of weight 2 is one that is there twice.
 """
 
 import copy

@@ -39,8 +39,7 @@ def free_pairs(circuit: Circuit) -> Pairs:
 
 
 class ElementFlow:
-    """The summed flow of every element of a part, by the weights of the examples, averaged over the cells of its
-    view."""
+    """The summed flow of every element of a part, by the weights of the examples, averaged over its cells."""
 
     def __init__(self, part: Part, backend: Backend) -> None:
         self._part, self._backend = part, backend

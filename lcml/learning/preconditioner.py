@@ -28,8 +28,7 @@ _SAMPLE, _SAMPLE_ROOT, _SAMPLE_VALUES = 512, 3.0, 1 << 26
 """Examples sampled: at most so many, so many times the root of all (the work grows with the square of a sample, that of
 a pass with all), and no more than so many values."""
 
-_SAMPLE_CHUNKS = 16
-"""Chunks of the store that the sample is taken from."""
+_SAMPLE_CHUNKS = 16  # chunks of the store that the sample is taken from
 
 _RANK_SHARE, _EFFECTIVE_SHARE = 5, 2
 """Examples sampled for each direction evened out, more directions would follow the sample rather than the data; and so
@@ -42,8 +41,7 @@ few examples have once most are fitted."""
 _CURVATURE_FLOOR = 1e-3
 """Diagonal entries below this share of the mean are raised to it: a flat direction must not get an endless step."""
 
-_ROUNDING = 1e-6
-"""Curvatures below this share of the largest are rounding."""
+_ROUNDING = 1e-6  # curvatures below this share of the largest are rounding
 
 _NOTHING = _ROUNDING**2
 """What stands for sums of curvature that are 0 (all examples are fitted), where that would be divided by."""

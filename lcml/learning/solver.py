@@ -17,8 +17,7 @@ from lcml.learning.objective import Objective
 from lcml.learning.parameters import Parameters
 from lcml.learning.preconditioner import Preconditioner
 
-_SUFFICIENT = 1e-4
-"""Share of the decrease that the slope promises which a step must reach (Nocedal & Wright's c1)."""
+_SUFFICIENT = 1e-4  # share of the decrease that the slope promises which a step must reach (Nocedal & Wright's c1)
 
 _LEAST_CUT, _MOST_CUT = 0.5, 0.1
 """A step that fails is cut to where a parabola through what is known is lowest, to a half of it at most (also where no
@@ -36,8 +35,7 @@ _LEAST_STEP = 1e-8
 
 @dataclass(frozen=True)
 class SolverSettings:
-    """max_iterations: steps of every weight set; tolerance: on the largest preconditioned gradient entry; memory:
-    curvature pairs kept."""
+    """max_iterations: of every weight set; tolerance: on the largest preconditioned slope; memory: curvature pairs."""
 
     max_iterations: int = 100
     tolerance: float = 1e-5

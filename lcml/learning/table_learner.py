@@ -55,14 +55,12 @@ PATIENCE = 30
 BLOCK = 10
 """Trees that are grown between two looks at the held-out loss."""
 
-_CHOOSING_SHARE = 0.5
-"""With a time limit, of it."""
+_CHOOSING_SHARE = 0.5  # with a time limit, of it
 
 MOST_CUT_BY = 1_000_000
 """Rows that tell where trees may cut a column, a sample of more."""
 
-_NO_FOLD, _NO_RUN = -1, -2
-"""Of rows that always train; of a run that all rows train."""
+_NO_FOLD, _NO_RUN = -1, -2  # of rows that always train; of a run that all rows train
 
 
 class TableLearner:

@@ -70,8 +70,7 @@ class TableRows:
 
     def column(self, j: int, rows: NDArray[np.intp]) -> FloatArray:
         """Codes of one column for some of the rows."""
-        found: FloatArray = self._codes[rows, j]
-        return found
+        return np.asarray(self._codes[rows, j])
 
     def prepare(self, apart: int, mass: FloatArray | None, cuts: Sequence[ColumnBins]) -> None:
         """Make ready, with the mass of all rows where there are others, and the columns cut so."""

@@ -75,9 +75,7 @@ class Run:
         key = self._key = (self._number, depth)
         self._rows.tell(TableRows.boost, key)
         self._booster = self._booster_of(
-            partial(self._sum, TableRows.sums, key),
-            lambda tree: self._rows.tell(TableRows.add, key, tree),
-            depth,
+            partial(self._sum, TableRows.sums, key), lambda tree: self._rows.tell(TableRows.add, key, tree), depth
         )
         self.trees = self._booster.trees
 

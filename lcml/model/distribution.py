@@ -33,8 +33,7 @@ SUM_TOLERANCE = 1e-9
 """By how much the parameters of an or gate may miss a sum of 1."""
 
 _CHUNK_EXAMPLES = 256
-_LEAST = float(np.log(np.finfo(np.float64).tiny))
-"""What stands for the logarithm of a marginal of 0 that is divided by."""
+_LEAST = float(np.log(np.finfo(np.float64).tiny))  # what stands for the logarithm of a marginal of 0 that is divided by
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,8 +125,7 @@ class ProbabilisticCircuit:
 
         Exact where what is known is 0 or 1, or nothing is missing. A soft value is the flows' own probability below
         gates of which nothing is missing; above, it is evidence for what is missing, by likelihoods q / Pr(X_v) and
-        (1 - q) / Pr(not X_v), which alone would make q of the variable's marginal. Raises ContradictionError as
-        `marginals`.
+        (1 - q) / Pr(not X_v), which alone would make q of the variable's marginal. Raises as `marginals`.
         """
         return self._by_chunk(evidence, self._expected, (self.circuit.n_literals + self.circuit.n_elements,))
 
@@ -200,8 +198,7 @@ class ProbabilisticCircuit:
         return np.asarray(numbers == np.repeat(first, repeats, axis=0), dtype=np.float64)
 
     def _down(self, shares: FloatArray) -> FloatArray:
-        """(2 n_variables + n_elements, n) what reaches every literal and element, for the elements' shares of their
-        gates."""
+        """(2 n_variables + n_elements, n) what reaches every literal and element, by elements' shares of gates."""
         circuit = self.circuit
         if not circuit.n_or_gates:
             return shares

@@ -101,6 +101,11 @@ class LogisticCircuit:
         """What makes probabilities of logits."""
         return HEADS[self.link]
 
+    def facts(self, part: str) -> Mapping[str, Any]:
+        """What the provenance says of `part`, "data" or "settings" and so on; empty where it says nothing."""
+        found = self.provenance.get(part)
+        return found if isinstance(found, dict) else {}
+
     @property
     def circuit(self) -> Circuit:
         """The circuit of a flat model; CircuitError for a model of several, or of windows."""
@@ -136,8 +141,7 @@ class LogisticCircuit:
 
     @property
     def flat_weights(self) -> FloatArray:
-        """(n_sets, 2 n_variables + n_elements) of a flat model, in the order of `lcml.passes.flows.flows`, 0 for flows
-        without weights."""
+        """(n_sets, 2 n_variables + n_elements) of a flat model, ordered as `lcml.passes.flows.flows`, 0 for none."""
         assert self.circuit
         return self.flow_weights[0][:, 0, :]
 
@@ -160,9 +164,8 @@ class LogisticCircuit:
     def logits(self, x: Any, backend: Backend | None = None, precision: Precision = "float32") -> FloatArray:
         """(n_examples, n_sets) logits of raw examples (n_examples, n_features), an array or rows in a file.
 
-        NaN is a missing input, which `missing` says how to predict. Raises DataError for a wrong width, infinity, and
-        without `missing` NaN, ContradictionError where Pr(root) = 0, CircuitError for weights whose sums that precision
-        cannot hold.
+        NaN is a missing input, which `missing` says how to predict. DataError for a wrong width, infinity, and without
+        `missing` NaN, ContradictionError where Pr(root) = 0, CircuitError for weights too large for that precision.
         """
         backend = backend or get_backend("numpy")
         dtype = np.dtype(precision)

@@ -18,8 +18,7 @@ from lcml.model.head import THRESHOLD
 
 ThresholdMetric: TypeAlias = Literal["accuracy", "balanced-accuracy", "f1", "f1-macro"]
 
-_TOLERANCE = 1e-12
-"""Sums of weights in another order differ by less."""
+_TOLERANCE = 1e-12  # sums of weights in another order differ by less
 
 
 def best_threshold(

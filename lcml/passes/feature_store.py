@@ -25,9 +25,7 @@ from lcml.passes.flows import check_probabilities
 _Out = TypeVar("_Out")
 _Sums: TypeAlias = "Callable[[Known, Chunk], tuple[Array, ...]]"
 _Which: TypeAlias = Sequence[int] | None
-
-_RUNS = 16
-"""Partial sums over chunks; more than the cores of most machines, few enough to add up at no cost."""
+_RUNS = 16  # partial sums over chunks; more than the cores of most machines, few enough to add up at no cost
 
 _SPARE_ROWS = 1.25
 """A kept chunk that must grow is given this much more than it needs now, as far as features may ever need it."""
@@ -91,8 +89,7 @@ class Chunk:
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """What is known of the examples of a chunk beside their features: the chunk's number, their class codes, and how
-    often each counts."""
+    """What is known of a chunk's examples beside their features: its number, class codes, how often each counts."""
 
     number: int
     labels: NDArray[np.int64]
@@ -102,8 +99,7 @@ class Known:
 class Features(ABC):
     """Features of `parts`, chunk by chunk, wherever the chunks are.
 
-    row_of (n_features,): the row of a chunk that each feature has. Functions of chunks hold nothing but what can be
-    sent to where these are.
+    row_of (n_features,): the row of a chunk that each feature has. Functions of chunks are sent to where these are.
     """
 
     parts: tuple[Part, ...]
@@ -150,10 +146,9 @@ class Features(ABC):
 class FeatureStore(Features):
     """Features of `parts` for encoded examples (n_examples, n_inputs), in this process.
 
-    budget: bytes that kept features may take (default:
-    the backend's); most_features: the most that the parts may grow to, None if unknown; n_examples: how many of the
-    examples, the first ones, are read until `extend` says more. Raises DataError where the examples are not in [0, 1]
-    or of the wrong width.
+    budget: bytes that kept features may take, by default the backend's; most_features: the most that the parts may grow
+    to, None if unknown; n_examples: how many of the examples, the first ones, are read until `extend` says more. Raises
+    DataError where the examples are not in [0, 1] or of the wrong width.
     """
 
     def __init__(
@@ -175,13 +170,11 @@ class FeatureStore(Features):
         self.dtype = np.dtype(evaluation_precision(precision))
         self._budget = backend.memory_budget() if budget is None else budget
         self._most_features = most_features
-        self.label(np.broadcast_to(np.int64(0), self.n_examples), np.broadcast_to(1.0, self.n_examples))
+        self._unlabel()
         self._maps: list[FeatureMap] | None = None
         self._chunks: list[Array] | None = None
         self._check(self._slices())
-        self.row_of = np.arange(self.n_features)
-        if self._fits(self.n_features):
-            self._keep()
+        self._begin()
 
     @property
     def is_in_memory(self) -> bool:
@@ -196,8 +189,7 @@ class FeatureStore(Features):
         return self.backend.map(lambda index: function(*read(index)), range(self.n_chunks) if which is None else which)
 
     def sum(self, function: _Sums, which: _Which = None) -> list[Array]:
-        """As `Features.sum`; chunks are added up in a fixed number of runs, so that the result does not depend on the
-        number of threads."""
+        """As `Features.sum`, in a fixed number of runs, so that the number of threads changes nothing."""
         read = self._reader()
         xp, chosen = self.backend.xp, range(self.n_chunks) if which is None else which
 
@@ -218,9 +210,7 @@ class FeatureStore(Features):
     def grow(self, grown: Sequence[GrownPart]) -> None:
         before, self.parts, self._maps = self.parts, tuple(part.part for part in grown), None
         if self._chunks is None:
-            self.row_of = np.arange(self.n_features)
-            if self._fits(self.n_features):
-                self._keep()
+            self._begin()
             return
         self.row_of, fresh = rows_after(before, grown, self.row_of)
         if not self._fits(self.n_rows):
@@ -245,7 +235,7 @@ class FeatureStore(Features):
     def extend(self, n_examples: int) -> None:
         """Read the first `n_examples`, more than before, which were whole chunks; their labels are to be said anew."""
         n_kept, self.n_examples = self.n_chunks, n_examples
-        self.label(np.broadcast_to(np.int64(0), n_examples), np.broadcast_to(1.0, n_examples))
+        self._unlabel()
         self._check(list(self._slices())[n_kept:])
         if self._chunks is None:
             return
@@ -262,16 +252,22 @@ class FeatureStore(Features):
         chunks, others, n_rows, xp = self._chunks, other._chunks, self.n_rows, self.backend.xp
         self._examples = Joined(self._examples, other._examples)
         self.n_examples, self._budget = self.n_examples + other.n_examples, self._budget + other._budget
-        self.label(np.broadcast_to(np.int64(0), self.n_examples), np.broadcast_to(1.0, self.n_examples))
+        self._unlabel()
         self._chunks = None
         if chunks is None or others is None or not np.array_equal(self.row_of, other.row_of):
-            self.row_of = np.arange(self.n_features)
-            if self._fits(self.n_features):
-                self._keep()
+            self._begin()
             return
         rest = xp.concat([chunk[:n_rows, :] for chunk in (*chunks[whole:], *others)], axis=1)
         cut = [self.backend.copy(rest[:, first : first + size]) for first in range(0, rest.shape[1], size)]
         self._chunks = [*chunks[:whole], *cut]
+
+    def _unlabel(self) -> None:
+        self.label(np.broadcast_to(np.int64(0), self.n_examples), np.broadcast_to(1.0, self.n_examples))
+
+    def _begin(self) -> None:
+        self.row_of = np.arange(self.n_features)
+        if self._fits(self.n_features):
+            self._keep()
 
     def _check(self, slices: Iterable[slice]) -> None:
         for part in slices:

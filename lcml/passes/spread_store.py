@@ -3,6 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
+from operator import attrgetter
 from typing import Any, TypeVar
 
 import numpy as np
@@ -45,7 +46,7 @@ class SpreadStore(Features):
             most_features=most_features,
         )
         self._first_chunks = [start // backend.chunk_examples for start in self._spread.starts[:-1]]
-        self.row_of = self._spread.ask(_row_of)[0]
+        self.row_of = self._spread.ask(attrgetter("row_of"))[0]
 
     def label(self, labels: NDArray[np.int64], counts: FloatArray) -> None:
         starts = self._spread.starts
@@ -67,7 +68,7 @@ class SpreadStore(Features):
     def grow(self, grown: Sequence[GrownPart]) -> None:
         self.parts = tuple(part.part for part in grown)
         self._spread.tell(FeatureStore.grow, grown)
-        self.row_of = self._spread.ask(_row_of)[0]
+        self.row_of = self._spread.ask(attrgetter("row_of"))[0]
 
     def _holder(self, chunk: int) -> int:
         return bisect_right(self._first_chunks, chunk) - 1
@@ -83,10 +84,6 @@ class SpreadStore(Features):
 
 def _store(values: Matrix, *, bytes_per_example: int, **options: Any) -> FeatureStore:
     return FeatureStore(examples=values, budget=bytes_per_example * len(values), **options)
-
-
-def _row_of(store: FeatureStore) -> NDArray[np.int64]:
-    return store.row_of
 
 
 def _mapped(store: FeatureStore, function: Callable[[Known, Chunk], _Out], which: Sequence[int]) -> list[_Out]:

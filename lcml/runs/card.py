@@ -31,7 +31,7 @@ UNKNOWN = "not known: the model does not say"
 def model_card(model: LogisticCircuit, name: str, measured: Measured | None = None) -> str:
     """The card of a model called `name`, a README.md; measured: that model on examples."""
     figures = None if measured is None else _figures(measured)
-    known = _facts(model, "data")
+    known = model.facts("data")
     header: dict[str, Any] = {
         "library_name": "lcml",
         "tags": ["logistic-circuit", "probabilistic-circuit", "interpretable", _task(model)],
@@ -147,9 +147,9 @@ def _limits(model: LogisticCircuit, measured: Measured | None) -> Iterator[str]:
 
 
 def _reproduce(model: LogisticCircuit, name: str) -> Iterator[str]:
-    yield f"```sh\npip install lcml=={_facts(model, 'versions').get('lcml', lcml.__version__)}"
+    yield f"```sh\npip install lcml=={model.facts('versions').get('lcml', lcml.__version__)}"
     yield f"lcml predict {name}.lcml rows.csv"
-    settings, data = _facts(model, "settings"), _facts(model, "data")
+    settings, data = model.facts("settings"), model.facts("data")
     if settings:
         yield f"lcml train --config settings.toml -o {name}.lcml\n```\n"
         yield "with `settings.toml`, beside defaults\n\n```toml"
@@ -160,21 +160,16 @@ def _reproduce(model: LogisticCircuit, name: str) -> Iterator[str]:
     yield "```"
     if not settings:
         yield f"\nHow it was trained is {UNKNOWN}."
-    if versions := _facts(model, "versions"):
-        machine = _facts(model, "machine")
+    if versions := model.facts("versions"):
+        machine = model.facts("machine")
         told = ", ".join(f"{package} {version}" for package, version in versions.items())
         device = machine.get("device", "a machine that is not known")
         yield f"\nTrained with {told}, on {device}, seed {data.get('seed')}."
 
 
 def _task(model: LogisticCircuit) -> str:
-    shape = _facts(model, "data").get("image_shape")
+    shape = model.facts("data").get("image_shape")
     return "image-classification" if shape or model.encoder.channels else "tabular-classification"
-
-
-def _facts(model: LogisticCircuit, part: str) -> Mapping[str, Any]:
-    found = model.provenance.get(part)
-    return found if isinstance(found, dict) else {}
 
 
 def _number(value: float) -> str:

@@ -26,13 +26,7 @@ from lcml.learning.table_learner import TableLearner
 from lcml.model.missing import check_policy
 from lcml.runs.parameters import Parameters
 from lcml.runs.places import choose_places, choose_vtree, encoded_shape
-from lcml.runs.preparation import (
-    check_shape,
-    grows_trees,
-    make_encoder,
-    takes_columns,
-    to_learn_from,
-)
+from lcml.runs.preparation import check_shape, grows_trees, make_encoder, takes_columns, to_learn_from
 from lcml.runs.specs import parse_augment, parse_view
 from lcml.runs.weighting import class_weights, divided, joined_weights, merged
 
@@ -107,11 +101,7 @@ class Begun:
 
 
 def begin(
-    chosen: Parameters,
-    given: Given,
-    before: Warm | None,
-    should_stop: Callable[[], bool],
-    engine: Engine | None = None,
+    chosen: Parameters, given: Given, before: Warm | None, should_stop: Callable[[], bool], engine: Engine | None = None
 ) -> Begun:
     """Encode the data, set some aside, and make the learner, which goes on from the fit before where there is one.
     engine: what holds the examples, where this process does not.

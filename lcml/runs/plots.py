@@ -3,12 +3,13 @@
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from lcml.errors import DataError, MissingDependencyError
+from lcml.runs.records import RoundRecord
 
 _DPI = 120
 _MOST_COUNTS = 20  # classes up to which every cell of a confusion matrix is labelled
@@ -17,23 +18,6 @@ _DARK = 0.5  # shade of a cell from which its count is written in white
 _PALEST = 0.3  # shade of a single error among many
 _LONGEST, _LAST = 24, 8  # characters of a class's name, and of its end where it is cut
 _UPRIGHT = 3  # characters of names that stand upright below an axis
-
-
-class Round(Protocol):
-    """The figures of one round of training that are drawn."""
-
-    @property
-    def round(self) -> int: ...
-    @property
-    def n_parameters(self) -> int: ...
-    @property
-    def train_log_loss(self) -> float | None: ...
-    @property
-    def valid_loss(self) -> float: ...
-    @property
-    def train_accuracy(self) -> float: ...
-    @property
-    def valid_accuracy(self) -> float: ...
 
 
 @dataclass(frozen=True)
@@ -46,7 +30,7 @@ class Point:
     measured: bool
 
 
-def learning_curves(rounds: Sequence[Round], chosen: int | None = None) -> bytes:
+def learning_curves(rounds: Sequence[RoundRecord], chosen: int | None = None) -> bytes:
     """Log-loss, accuracy and number of parameters over the rounds; the round `chosen` is marked."""
     return png(curves_figure(rounds, chosen))
 
@@ -62,7 +46,7 @@ def accuracy_by_size(panels: Mapping[str, Sequence[Point]]) -> bytes:
     return png(size_figure(panels))
 
 
-def curves_figure(rounds: Sequence[Round], chosen: int | None = None) -> Any:
+def curves_figure(rounds: Sequence[RoundRecord], chosen: int | None = None) -> Any:
     """The matplotlib figure of `learning_curves`: axes for loss, accuracy and parameters."""
     figure = new_figure(12.0, 3.6)
     loss, accuracy, size = figure.subplots(1, 3)
@@ -184,7 +168,6 @@ def new_figure(width: float, height: float) -> Any:
 
 
 def png(figure: Any) -> bytes:
-    """The figure's picture."""
     content = io.BytesIO()
     figure.savefig(content, format="png", metadata={"Software": None})  # the same picture is the same bytes
     return content.getvalue()

@@ -37,8 +37,7 @@ from lcml.runs.config import TrainConfig
 from lcml.runs.places import choose_places, choose_vtree, encoded_shape
 from lcml.runs.specs import Shape, full_shape
 
-_MIXED_ROWS = 32
-"""Neighbours that stay together when examples are mixed: one reading of a disk gets them all."""
+_MIXED_ROWS = 32  # neighbours that stay together when examples are mixed: one reading of a disk gets them all
 
 _ENCODED_SHARE = 0.125
 """Distorted images are kept encoded where they take up to this share of the memory for features; else they are
@@ -48,8 +47,7 @@ computed whenever they are read."""
 @dataclass(frozen=True, eq=False)
 class Prepared:
     """What a training needs. image_shape: of the raw features; train, valid: raw for trees; checkpoint: where learning
-    goes on from, or its beginning; started: of the monotonic clock; engine: what holds the examples, where this process
-    does not."""
+    goes on from, or its beginning; started: of the monotonic clock; engine: what has examples, if not this process."""
 
     config: TrainConfig
     splits: DataSplits
@@ -65,7 +63,6 @@ class Prepared:
 
     @property
     def with_trees(self) -> bool:
-        """Whether the structure is trees."""
         config, of_columns = self.config, isinstance(self.encoder, ColumnsEncoder)
         return grows_trees(config.learn.structure, of_columns, config.vtree, config.view)
 
@@ -79,10 +76,7 @@ class Prepared:
 
 
 def prepare(
-    config: TrainConfig,
-    resumed: Checkpoint | None = None,
-    checkpoint_path: Path | None = None,
-    engine: Any = None,
+    config: TrainConfig, resumed: Checkpoint | None = None, checkpoint_path: Path | None = None, engine: Any = None
 ) -> Prepared:
     """Load and encode the data and choose the vtree; a checkpoint resumed (from `checkpoint_path`) brings its own.
     engine: a `lcml.data.cluster.engine.ClusterEngine` that holds the examples, and reads Parquet parts.

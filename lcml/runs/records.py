@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -43,23 +43,13 @@ class RoundRecord:
 
     @classmethod
     def of(cls, report: RoundReport) -> "RoundRecord":
+        same = {field.name: getattr(report, field.name) for field in fields(cls) if hasattr(report, field.name)}
         return cls(
-            phase=report.phase,
-            round=report.round,
-            l2=report.l2,
-            n_elements=report.n_elements,
-            n_or_gates=report.n_or_gates,
-            n_parameters=report.n_parameters,
+            **same,
             n_splits=len(report.splits),
-            n_iterations=report.n_iterations,
-            train_loss=report.train_loss,
-            train_accuracy=report.train_accuracy,
             valid_loss=report.valid.log_loss,
             valid_accuracy=report.valid.accuracy,
             valid_f1_macro=report.valid.f1_macro,
-            improved=report.improved,
-            seconds=report.seconds,
-            train_log_loss=report.train_log_loss,
         )
 
     def line(self) -> str:
@@ -145,14 +135,11 @@ def run_tags(checkpoint: Path, data: str, backend: str, device: str) -> dict[str
 
 
 def dataset_record(splits: DataSplits) -> DatasetRecord:
-    """The data set of a run."""
     return DatasetRecord(
         name=splits.name,
         digest=splits.fingerprint,
         source=splits.source,
-        n_train=len(splits.train),
-        n_valid=len(splits.valid),
-        n_test=len(splits.test),
+        **splits.sizes,
         n_variables=len(splits.feature_names),
         n_classes=len(splits.classes),
         feature_names=tuple(splits.feature_names),

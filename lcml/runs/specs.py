@@ -26,9 +26,7 @@ Shape: TypeAlias = tuple[int, int, int]
 VIEW_EXAMPLE = "window=7,grid=4,root"
 AUGMENT_EXAMPLE = "copies=4,shift=1,cross"
 
-_DIGITS = r"\d{0,8}"
-"""After the first: no size that fits in memory has more."""
-
+_DIGITS = r"\d{0,8}"  # after the first: no size that fits in memory has more
 _CHANNEL = re.compile("|".join(map(re.escape, sorted(CHANNELS, key=len, reverse=True))) + rf"|\d{_DIGITS}")
 
 

@@ -2,7 +2,8 @@
 
 import os
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -13,7 +14,7 @@ import lcml
 from lcml.arrays import FloatArray
 from lcml.backend import evaluation_precision
 from lcml.explain.names import variable_names
-from lcml.files import atomic_writer, remove_unfinished
+from lcml.files import remove_unfinished, write_atomically
 from lcml.formats import save_model
 from lcml.inputs.columns import ColumnsEncoder
 from lcml.learning.learner import Learner
@@ -23,7 +24,7 @@ from lcml.learning.state import RoundReport
 from lcml.learning.table_learner import TableLearner
 from lcml.model.metrics import Quality, confusion_matrix, quality
 from lcml.model.model import LogisticCircuit
-from lcml.runs.checkpoint import Checkpoint, save_checkpoint
+from lcml.runs.checkpoint import save_checkpoint
 from lcml.runs.figures import class_lines, class_metrics, final_metrics
 from lcml.runs.preparation import Prepared
 from lcml.runs.records import MODEL_ARTIFACT, RoundRecord, dataset_record, history, run_params, run_tags, split_lines
@@ -87,23 +88,28 @@ def train(
 ) -> Outcome:
     """Learn, save the model, and record the run; once should_stop() is true, with what there is by then.
 
-    The run ends FINISHED, KILLED (stopped, or KeyboardInterrupt) or FAILED. A checkpoint is written before the first
-    fit and after every round of splits. The final path of penalties begins again after a resume. `learner` is that of
-    make_learner, with the same should_stop.
+    The run ends as `finishing` says. A checkpoint is written before the first fit and after every round of splits. The
+    final path of penalties begins again after a resume. `learner` is that of make_learner, with the same should_stop.
     """
     run = _Run(prepared, tracker, learner)
-    status: Status = "FAILED"
-    try:
+    with finishing(tracker, should_stop):
         run.start()
         run.learn(on_round, should_stop)
-        outcome = run.conclude(should_stop())
-        status = "KILLED" if should_stop() else "FINISHED"
+        return run.conclude(should_stop())
+
+
+@contextmanager
+def finishing(tracker: Tracker, is_stopped: Callable[[], bool]) -> Iterator[None]:
+    """End the run FINISHED, KILLED (stopped, or KeyboardInterrupt) or FAILED."""
+    status: Status = "FAILED"
+    try:
+        yield
+        status = "KILLED" if is_stopped() else "FINISHED"
     except KeyboardInterrupt:
         status = "KILLED"
         raise
     finally:
         tracker.finish(status)
-    return outcome
 
 
 class _Run:
@@ -210,8 +216,7 @@ class _Run:
         rows, examples = ("test", splits.test) if len(splits.test) else ("valid", splits.valid)
         found = Measured(model, examples.features, examples.labels, rows, splits.name, self.prepared.backend)
         content = report_page(found).encode()
-        with atomic_writer(path) as file:
-            file.write(content)
+        write_atomically(path, content)
         self.tracker.artifact("report.html", content)
         return path
 
@@ -230,11 +235,9 @@ class _Run:
 
     def _save_checkpoint(self) -> None:
         before = self.prepared.checkpoint
-        checkpoint = Checkpoint(
+        checkpoint = replace(
+            before,
             config=self.prepared.config,
-            fingerprint=before.fingerprint,
-            places=before.places,
-            run_name=before.run_name,
             run_id=self.tracker.run_id or before.run_id,
             state=self.learner.state,
             log=tuple(self.log),
@@ -281,27 +284,21 @@ def provenance(prepared: Prepared, learned: dict[str, Any]) -> dict[str, Any]:
             "valid_fraction": config.valid_fraction,
             "test_fraction": config.test_fraction,
             "seed": config.learn.seed,
-            "n_train": len(splits.train),
-            "n_valid": len(splits.valid),
-            "n_test": len(splits.test),
+            **splits.sizes,
             "image_shape": _shape(prepared.image_shape),
             "feature_names": list(prepared.encoder.names or splits.feature_names),
         },
         "settings": config.settings(),
         "seed": config.learn.seed,
         "training": learned,
-        "versions": {
-            "lcml": lcml.__version__,
-            "python": platform.python_version(),
-            "numpy": version("numpy"),
-            "scipy": version("scipy"),
-        },
-        "machine": {
-            "n_cores": os.cpu_count(),
-            "backend": prepared.backend.name,
-            "device": prepared.backend.device,
-        },
+        "versions": versions() | {"scipy": version("scipy")},
+        "machine": {"n_cores": os.cpu_count(), "backend": prepared.backend.name, "device": prepared.backend.device},
     }
+
+
+def versions() -> dict[str, str]:
+    """Of lcml and what every model is learned with."""
+    return {"lcml": lcml.__version__, "python": platform.python_version(), "numpy": version("numpy")}
 
 
 def _shape(image_shape: Shape | None) -> list[int] | None:

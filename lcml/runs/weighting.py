@@ -39,8 +39,7 @@ def class_weights(
 ) -> FloatArray | None:
     """(n_classes,) how much an example of each class counts beside its own weight; None where all count the same.
 
-    asked: by class, 1 where none is given, or "balanced". Raises SettingsError for other classes, and what is no number
-    above 0.
+    asked: by class, 1 where none is given, or "balanced". SettingsError for other classes, and what is not above 0.
     """
     if asked is None or isinstance(asked, str):
         return None if asked is None else balanced_weights(codes, weights)

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from lcml.errors import TrackingError
-from lcml.tracking.address import shown, store_uri
+from lcml.tracking.address import shown
 from lcml.tracking.models import CONFIG, described, log_model, ready_models, untraced
-from lcml.tracking.runs import open_store
-from lcml.tracking.store import Store, quiet, translated
+from lcml.tracking.runs import opened
+from lcml.tracking.store import Store, quiet
 
 MODEL_FILE = "model.onnx"
 EXPLANATION_FILE = "model.explain.json"
@@ -67,10 +67,8 @@ def log_onnx(
     first; the signature is that of its columns, which MLflow finds by name, or of the array. params: what is said of
     the model. Raises TrackingError where that fails or the store does not answer, MissingDependencyError.
     """
-    uri = store_uri(uri)
-    store = open_store(uri)
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
-    with translated(uri):
+    with opened(uri) as store:
         return log_model(
             store,
             run_id,
@@ -83,8 +81,7 @@ def log_onnx(
 def register(run_id: str, name: str, alias: str | None = None, uri: str | None = None) -> RegisteredVersion:
     """Make the last ONNX model of a run a new version of the registered model `name`, and what `alias` stands for.
 
-    Raises TrackingError for a run without such a model, a name or alias that MLflow does not take, or a store that
-    does not answer.
+    TrackingError for a run without such a model, a name or alias that MLflow does not take, a store without answer.
     """
     if not re.fullmatch(_NAME, name):
         raise TrackingError(f"name {name!r}: expected letters, digits, ., _ and -, a letter or digit first")
@@ -92,9 +89,7 @@ def register(run_id: str, name: str, alias: str | None = None, uri: str | None =
         raise TrackingError(
             f"alias {alias!r}: expected letters, digits, - and _, neither 'latest' nor like a version ('v2')"
         )
-    uri = store_uri(uri)
-    store = open_store(uri)
-    with translated(uri):
+    with opened(uri) as store:
         from mlflow.exceptions import MlflowException
 
         logged = _last_model(store, run_id)
@@ -124,9 +119,7 @@ def fetch_onnx(reference: str, directory: Path, uri: str | None = None) -> Path:
             f"model {reference!r}: expected models:/NAME@ALIAS or models:/NAME/VERSION (NAME: letters, digits, . _ -)"
         )
     name, alias, version = match.groups()
-    uri = store_uri(uri)
-    store = open_store(uri)
-    with translated(uri), tempfile.TemporaryDirectory(prefix="lcml-") as temporary:
+    with opened(uri) as store, tempfile.TemporaryDirectory(prefix="lcml-") as temporary:
         with quiet():
             from mlflow.artifacts import download_artifacts
             from mlflow.models import Model
@@ -134,10 +127,12 @@ def fetch_onnx(reference: str, directory: Path, uri: str | None = None) -> Path:
         if version is None:
             version = str(store.client.get_model_version_by_alias(name, alias).version)
         source = store.client.get_model_version_download_uri(name, version)
-        fetched = Path(download_artifacts(artifact_uri=source, dst_path=temporary, tracking_uri=uri))
+        fetched = Path(download_artifacts(artifact_uri=source, dst_path=temporary, tracking_uri=store.uri))
         flavor = Model.load(str(fetched)).flavors.get("onnx")
         if flavor is None:
-            raise TrackingError(f"{reference} at {shown(uri)} is no ONNX model; log one with `lcml export --run RUN`")
+            raise TrackingError(
+                f"{reference} at {shown(store.uri)} is no ONNX model; log one with `lcml export --run RUN`"
+            )
         target = directory / name / version / MODEL_FILE
         target.parent.mkdir(parents=True, exist_ok=True)
         model = fetched / flavor["data"]

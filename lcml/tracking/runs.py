@@ -3,6 +3,7 @@
 import itertools
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -27,9 +28,8 @@ def list_runs(
 
     Raises TrackingError where the store or the experiment does not exist or does not answer.
     """
-    uri = store_uri(uri)
-    with translated(uri):
-        return list(itertools.islice(_search(open_store(uri), uri, experiment), limit))
+    with opened(uri) as store:
+        return list(itertools.islice(_search(store, experiment), limit))
 
 
 def find_run(name: str, uri: str | None = None, experiment: str | None = None) -> RunSummary:
@@ -56,10 +56,8 @@ def download_artifact(run_id: str, name: str, uri: str | None = None, directory:
 
     TrackingError where the run has no such file.
     """
-    uri = store_uri(uri)
     check_artifact_name(name)
-    store = open_store(uri)
-    with translated(uri):
+    with opened(uri) as store:
         found = [file.path for file in store.client.list_artifacts(run_id, name.rpartition("/")[0] or None)]
         if name not in found:
             raise TrackingError(f"run {run_id} has no artifact {name!r}; it has {', '.join(found) or 'none'} there")
@@ -77,10 +75,8 @@ def close_stale_runs(
 
     everything: also those that never say that they live (of an older lcml, or of another program).
     """
-    uri = store_uri(uri)
-    with translated(uri):
-        store = open_store(uri)
-        running = _search(store, uri, experiment, "attributes.status = 'RUNNING'")
+    with opened(uri) as store:
+        running = _search(store, experiment, "attributes.status = 'RUNNING'")
         known = [(run, lives(run.tags)) for run in running]
         stale = [
             run
@@ -100,8 +96,9 @@ def ui_hint(uri: str, experiment_id: str | None) -> str:
     return f"mlflow ui --backend-store-uri {shown(uri)}"
 
 
-def open_store(uri: str | None = None) -> Store:
-    """The store at `uri` (None: see `store_uri`), which must be there; TrackingError where it is not."""
+@contextmanager
+def opened(uri: str | None = None) -> Iterator[Store]:
+    """The store at `uri` (None: see `store_uri`), which must be there. Whatever fails is a TrackingError."""
     uri = store_uri(uri)
     path = sqlite_path(uri)
     if path is not None and not is_present(path):
@@ -109,16 +106,16 @@ def open_store(uri: str | None = None) -> Store:
     import_mlflow(uri)
     require_whole(uri)
     with translated(uri):
-        return Store(uri)
+        yield Store(uri)
 
 
-def _search(store: Store, uri: str, experiment: str | None, condition: str = "") -> Iterator[RunSummary]:
+def _search(store: Store, experiment: str | None, condition: str = "") -> Iterator[RunSummary]:
     names = {found.experiment_id: found.name for found in store.client.search_experiments()}
     chosen = [number for number, name in names.items() if experiment in (None, name)]
     chosen = chosen or [number for number in names if number == experiment]
     if not chosen:
         found = ", ".join(sorted(names.values()))
-        raise TrackingError(f"no experiment {experiment!r} at {shown(uri)}; it has {found}")
+        raise TrackingError(f"no experiment {experiment!r} at {shown(store.uri)}; it has {found}")
     token: str | None = ""
     while token is not None:
         page = store.client.search_runs(

@@ -228,7 +228,6 @@ class Store:
         self.client.set_tag(run_id, HEARTBEAT_TAG, str(time.time_ns() // 1_000_000), synchronous=True)
 
     def status(self, run_id: str) -> str:
-        """The status of a run."""
         return str(self.client.get_run(run_id).info.status)
 
     def close_run(self, run_id: str, finish: Finish, opened: int) -> None:

@@ -14,16 +14,7 @@ from lcml.files import escaped
 from lcml.tracking.address import experiment_name, shown, sqlite_path, store_uri
 from lcml.tracking.database import prepare, require_whole
 from lcml.tracking.processes import HEARTBEAT_SECONDS, process_tags
-from lcml.tracking.records import (
-    Artifact,
-    DatasetRecord,
-    Event,
-    Finish,
-    Metrics,
-    RunStart,
-    Status,
-    check_artifact_name,
-)
+from lcml.tracking.records import Artifact, DatasetRecord, Event, Finish, Metrics, RunStart, Status, check_artifact_name
 from lcml.tracking.sending import Sender, parcels, replay_leftovers, spool_directory
 from lcml.tracking.spool import SpoolWriter
 from lcml.tracking.store import brief, import_mlflow
@@ -80,7 +71,7 @@ class NullTracker(Tracker):
     uri: str | None = None
 
 
-class MlflowTracker:
+class MlflowTracker(Tracker):
     """Records a run in MLflow from a thread of its own.
 
     Where and under which experiment: as given, else as MLflow's environment variables say, else the defaults. Every
@@ -134,12 +125,10 @@ class MlflowTracker:
 
     @property
     def run_id(self) -> str | None:
-        """The run's id, None until the store has given one."""
         return self._run_id
 
     @property
     def uri(self) -> str | None:
-        """The address of the store, without user and password."""
         return shown(self._store_uri)
 
     @property
@@ -161,7 +150,6 @@ class MlflowTracker:
         *,
         run_id: str | None = None,
     ) -> None:
-        """Open a new run, or the run `run_id` again; see the class for what it raises."""
         import_mlflow(self._store_uri)
         require_whole(self._store_uri)
         start = RunStart(
@@ -185,11 +173,9 @@ class MlflowTracker:
         self._worker.start()
 
     def metrics(self, values: Mapping[str, float], step: int) -> None:
-        """Record values measured at `step`."""
         self._put(Metrics(_now(), int(step), {name: float(value) for name, value in values.items()}))
 
     def artifact(self, name: str, content: bytes | Path, *, loader: str | None = None) -> None:
-        """Record a file, as it is now, under the relative path `name`; a model also as one that `loader` loads."""
         try:
             content = content if isinstance(content, bytes) else content.read_bytes()
             self._put(Artifact(check_artifact_name(name), content, loader))

@@ -72,7 +72,6 @@ def _number(column: Column, row: int, value: Any) -> float:
 
 
 def _texts(column: Column, values: Sequence[Any] | Array, dtype: np.dtype[Any]) -> Array:
-    """(rows,) texts."""
     listed = values.tolist() if isinstance(values, np.ndarray) else values
     known = frozenset(column.categories)
     return np.array(["" if v is None else _text(column, known, row, v) for row, v in enumerate(listed)], dtype)

@@ -53,7 +53,6 @@ class Drift:
         self._labels, self._labels_before = Counter[str](), Counter[str]()
 
     def add(self, inputs: tuple[Array, ...], labels: Array) -> None:
-        """Rows that were predicted."""
         self._waiting.append((inputs, labels))
         self._n_waiting += len(labels)
         if self._n_waiting >= _AT_ONCE:

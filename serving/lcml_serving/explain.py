@@ -34,8 +34,7 @@ def explain_rows(
 ) -> list[dict[str, Any]]:
     """Per row: label, logit = bias + the contributions shown + rest, and those shown, largest magnitude first.
 
-    `contributions` is (rows, len(conditions)) with the bias last. Sums are in float64; contributions of exactly 0
-    are not shown.
+    `contributions` is (rows, len(conditions)) with the bias last. Sums are in float64; exact zeros are not shown.
     """
     rows = []
     for label, row in zip(labels.tolist(), contributions, strict=True):

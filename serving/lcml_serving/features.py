@@ -46,8 +46,7 @@ def numbers(values: Any, what: str) -> Array:
         with suppress(OverflowError):
             array = array.astype(np.float64)
     if array.dtype.kind not in "biuf":
-        message = f"{what}: expected numbers, found something else among them (a text, or too large)"
-        raise UnprocessableError(message)
+        raise UnprocessableError(f"{what}: expected numbers, found something else among them (a text, or too large)")
     return array
 
 

@@ -53,9 +53,7 @@ FIELDS: Mapping[str, Sequence[tuple[str, str]]] = {
         *(("outputs", "InferOutputTensor[]"), ("raw_output_contents", "bytes[]")),
     ),
 }
-_ONE_OF = {"InferParameter": "parameter_choice"}
-"""Messages of whose fields one is given, and what the choice is called."""
-
+_ONE_OF = {"InferParameter": "parameter_choice"}  # messages of whose fields one is given, and what the choice is called
 _Field = descriptor_pb2.FieldDescriptorProto
 _TYPE = re.compile(r"(\w+)(\[\]|\{\})?")
 

@@ -93,8 +93,7 @@ def load_model(
 ) -> OnnxModel:
     """Read, check and try out a model file with its sidecar. files: what `read_files` gave, where they have been read.
 
-    Raises ModelError, naming the file, where it is not ONNX, breaks the promise above, or fails on batches of 0, 1
-    or 2 zero rows.
+    Raises ModelError, naming the file, where it is no ONNX, breaks the promise above, or fails on 0, 1 or 2 zero rows.
     """
     try:
         return _load(path, read_files(path) if files is None else files, name, version, intra_op_threads)

@@ -24,8 +24,7 @@ from lcml_serving.models import OnnxModel, load_model
 from lcml_serving.signature import Array
 
 _MOST_ROWS = sys.maxsize
-_OPEN_MODELS = 8
-"""Models that a process keeps open."""
+_OPEN_MODELS = 8  # models that a process keeps open
 
 
 class Scorer:
@@ -110,7 +109,6 @@ def _opened(path: str, content: bytes, threads: int) -> OnnxModel:
 
 
 def _by_name(batch: Any) -> Mapping[str, Any]:
-    """The columns of a batch."""
     if isinstance(batch, Mapping):
         return batch
     if hasattr(batch, "column_names"):

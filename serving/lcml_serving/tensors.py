@@ -100,7 +100,6 @@ def _values(data: Any, name: str, datatype: str) -> Any:
 
 
 def _from_bytes(rest: bytes, count: int, name: str) -> list[str]:
-    """The texts of a binary tensor."""
     found, place = [], 0
     try:
         while place < len(rest):
@@ -143,7 +142,6 @@ def object_at(message: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 
 
 def to_bytes(array: Array, spec: TensorSpec) -> bytes:
-    """The binary tensor."""
     if spec.datatype != "BYTES":
         return array.astype(spec.dtype, copy=False).tobytes()
     texts = [text.encode() for text in array.ravel().tolist()]

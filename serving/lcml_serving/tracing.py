@@ -26,8 +26,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from lcml_serving import __version__
 from lcml_serving.signature import Signature
 
-_FLUSH_SECONDS = 5.0
-"""How long the end of the service waits until what was traced is sent."""
+_FLUSH_SECONDS = 5.0  # how long the end of the service waits until what was traced is sent
 
 
 class Tracing:
@@ -57,10 +56,7 @@ class Tracing:
 
     def ran(self, model: Signature, arrived: float, started: float, ended: float, n_rows: int, n_together: int) -> None:
         """The spans of a request's wait and run, by time.perf_counter."""
-        clock, now = (
-            time.perf_counter(),
-            time.time_ns(),
-        )  # in this order no span seems to begin before the one that it follows
+        clock, now = time.perf_counter(), time.time_ns()  # in this order no span begins before the one it follows
         about = {**_about(model), "lcml.rows": n_rows, "lcml.batch_rows": n_together}
         get_current_span().set_attributes(about)
         for name, *ends in (("wait", arrived, started), ("run", started, ended)):

@@ -49,7 +49,7 @@ def test_the_file_holds_the_integers_and_the_graph_multiplies_them(tmp_path: Pat
     path = tmp_path / "model.onnx"
     report = export_model(one_window(), path, precision="int8", logits=True, profile="flows")
     found = [each for each in initializers(onnx.load(path).graph) if each.data_type == TensorProto.INT8]
-    assert [numpy_helper.to_array(each).tolist() for each in found] == [[[127, 0], [-50, 0]]]
+    assert [numpy_helper.to_array(each).tolist() for each in found] == [[[127, -50], [0, 0]]]
     # q = 0.2 and 0.6: pooled 0.4 and 0.6, so 1.27 * 0.4 - 0.5 * 0.6 + 0.5 = 0.708; float32 weights give 0.70506
     logits = run_onnxruntime(path, np.array([[0.2, 0.6]]))["logits"]
     np.testing.assert_allclose(logits, [[0.708, 0.0]], atol=1e-6)

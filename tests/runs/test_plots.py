@@ -1,7 +1,7 @@
 import io
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,21 +17,13 @@ from lcml.runs.plots import (
     learning_curves,
     size_figure,
 )
+from lcml.runs.records import RoundRecord
 
 pytestmark = pytest.mark.unabridged
 
-
-@dataclass(frozen=True)
-class Report:
-    round: int
-    n_parameters: int
-    train_log_loss: float | None
-    valid_loss: float
-    train_accuracy: float
-    valid_accuracy: float
-
-
-REPORTS = [Report(0, 100, 0.9, 1.0, 0.7, 0.6), Report(1, 150, 0.5, float("nan"), 0.9, 0.8)]
+FIRST = RoundRecord("grow", 0, 0.1, 9, 3, 100, 0, 4, 0.9, 0.7, 1.0, 0.6, 0.5, True, {}, 0.9)
+SECOND = replace(FIRST, round=1, n_parameters=150, train_log_loss=0.5, valid_loss=float("nan"))
+REPORTS = [FIRST, replace(SECOND, train_accuracy=0.9, valid_accuracy=0.8)]
 
 
 def size(png: bytes) -> tuple[int, int]:
@@ -51,7 +43,7 @@ def test_learning_curves_draw_the_reports_values() -> None:
 
 
 @pytest.mark.parametrize("reports", [REPORTS, REPORTS[:1], []])
-def test_learning_curves_are_png_and_reproducible(reports: list[Report]) -> None:
+def test_learning_curves_are_png_and_reproducible(reports: list[RoundRecord]) -> None:
     png = learning_curves(reports)
     assert size(png) == (1440, 432)  # 12 x 3.6 inches of 120 dots
     assert learning_curves(reports) == png
@@ -63,7 +55,7 @@ def test_the_chosen_round_is_marked_and_what_an_old_checkpoint_lacks_is_a_gap() 
         np.testing.assert_array_equal(axes.lines[-1].get_xdata(), [1, 1])
     (legend,) = figure.legends  # beside the curves, so that it hides none
     assert [text.get_text() for text in legend.get_texts()] == ["train", "validation", "chosen: round 1"]
-    (line, _) = curves_figure([Report(0, 100, None, 1.0, 0.7, 0.6)]).axes[0].lines
+    (line, _) = curves_figure([replace(FIRST, train_log_loss=None)]).axes[0].lines
     assert np.isnan(line.get_ydata()).all()
 
 

@@ -6,8 +6,7 @@ from typing import Any
 
 from numba import njit
 
-_cache_paths: set[str] = set()
-"""Where numba keeps what it has compiled."""
+_cache_paths: set[str] = set()  # where numba keeps what it has compiled
 
 
 def compiled(*, fastmath: bool = False) -> Callable[[Callable[..., Any]], Any]:

@@ -14,9 +14,7 @@ Array = Any
 Structure = tuple[Array, Array, Array, bool]
 """or_start, primes and subs as `pack` makes them, and whether the circuit is a tautology."""
 
-_BLOCK = 64
-"""Threads of a block; small, so that few examples still reach every multiprocessor."""
-
+_BLOCK = 64  # threads of a block; small, so that few examples still reach every multiprocessor
 _SCRATCH = 4 << 30
 
 _FIRST = 1 << 30

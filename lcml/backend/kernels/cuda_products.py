@@ -13,13 +13,9 @@ import numpy as np
 
 Array = Any
 
-_BLOCK = 64
-"""Threads of a block; small, so that few examples still reach every multiprocessor."""
-
+_BLOCK = 64  # threads of a block; small, so that few examples still reach every multiprocessor
 _SCRATCH = 1 << 30
-
-_MOST_CELLS = 65535
-"""Blocks that a grid may have in its second dimension."""
+_MOST_CELLS = 65535  # blocks that a grid may have in its second dimension
 
 SOURCE = r"""
 typedef long long Index;

@@ -19,11 +19,8 @@ from lcml.backend.kernels.lanes import LANES, STREAM_BYTES, add, divide, load, m
 Ints = NDArray[np.int32]
 Real = NDArray[Any]
 
-_TILE = 64
-"""Flows that are multiplied by weights at a time."""
-
-_SETS = 4
-"""Weight sets whose sums stay in registers at once."""
+_TILE = 64  # flows that are multiplied by weights at a time
+_SETS = 4  # weight sets whose sums stay in registers at once
 
 
 def aligned_empty(shape: tuple[int, int], dtype: Any) -> NDArray[Any]:

@@ -7,8 +7,7 @@ from numpy.typing import NDArray
 
 from lcml.backend.kernels.compiled import compiled
 
-_MOST_BINS = 256
-"""That of lcml.learning.boosting."""
+_MOST_BINS = 256  # that of lcml.learning.boosting
 
 
 @compiled(fastmath=True)

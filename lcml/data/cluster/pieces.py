@@ -60,8 +60,7 @@ class _Survey:
 
 
 class Pieces:
-    """The rows of all pieces, in their order, as numbers: those of a table as `lcml.inputs.table` says. futures: of the
-    pieces of a collection."""
+    """The rows of all pieces, in their order, as numbers (`lcml.inputs.table`). futures: of a collection's pieces."""
 
     is_elsewhere = True
 

@@ -37,8 +37,7 @@ WAIT_SECONDS = 40.0
 MOST_MOVES = 3
 """A holder that so many workers have died with is what they die of."""
 
-_NOTHING = -1
-"""What a holder that is not made yet was told."""
+_NOTHING = -1  # what a holder that is not made yet was told
 
 
 @dataclass(frozen=True, eq=False)

@@ -74,6 +74,7 @@ def columns_section(found: Measured) -> tuple[str, str, str]:
     base = ", ".join(
         f"{name} {value:+.3f}" for name, value in list(zip(_sets(found), split.base, strict=True))[:MOST_CLASSES]
     )
+    most = _by_importance(split)[:_BARS]
     base += f" and {len(split.base) - MOST_CLASSES} more" if len(split.base) > MOST_CLASSES else ""
     content = [
         said(
@@ -81,7 +82,7 @@ def columns_section(found: Measured) -> tuple[str, str, str]:
             f"logit = base + what is drawn + the rest, exactly. Base: {base}. Rest: {_rest(found, split)}."
         ),
         heading("What matters: mean absolute contribution"),
-        figure(_importances(found, split)),
+        figure(_bars([(_term_name(found, split.terms[t]), float(split.importance[t])) for t in most])),
     ]
     if curves:
         drawn = [figure(_curve(found, split, t, codes), _unit(found, split.terms[t].columns)) for t in curves]
@@ -124,9 +125,9 @@ def _unit(found: Measured, columns: Sequence[int]) -> str:
     return f"{encoder.columns[columns[0]].kind}" if isinstance(encoder, ColumnsEncoder) else ""
 
 
-def _importances(found: Measured, split: Terms) -> Drawing:
-    order = [t for t in np.argsort(-split.importance, kind="stable").tolist() if split.importance[t] > 0][:_BARS]
-    return _bars([(_term_name(found, split.terms[t]), float(split.importance[t])) for t in order])
+def _by_importance(split: Terms) -> list[int]:
+    """The terms that add something, those first that add most."""
+    return [t for t in np.argsort(-split.importance, kind="stable").tolist() if split.importance[t] > 0]
 
 
 def _bars(lines: Sequence[tuple[str, float]]) -> Drawing:
@@ -143,10 +144,8 @@ def _bars(lines: Sequence[tuple[str, float]]) -> Drawing:
 
 def _others(found: Measured, split: Terms) -> list[tuple[str, float]]:
     drawn = set(split.drawn)
-    order = [t for t in np.argsort(-split.importance, kind="stable").tolist() if t not in drawn]
-    return [(_term_name(found, split.terms[t]), float(split.importance[t])) for t in order[:_MOST_LINES]][
-        : sum(split.importance[t] > 0 for t in order)
-    ]
+    order = [t for t in _by_importance(split) if t not in drawn]
+    return [(_term_name(found, split.terms[t]), float(split.importance[t])) for t in order[:_MOST_LINES]]
 
 
 def _curve(found: Measured, split: Terms, number: int, codes: FloatArray) -> Plot:
@@ -159,11 +158,9 @@ def _curve(found: Measured, split: Terms, number: int, codes: FloatArray) -> Plo
     names = _sets(found)
     more = "" if len(sets) == len(names) else f" ({len(sets)} of {len(names)} classes)"
     ends = ", ".join(f"{names[k]} from {values[:, k].min():+.3f} to {values[:, k].max():+.3f}" for k in sets)
-    label, adds = f"{found.names[column]} adds to the logit of {ends}{more}", "adds"
-    if axis.texts:
-        plot = _category_plot(label, axis, values[:, sets], own, (found.names[column] + more, adds))
-    else:
-        plot = _number_plot(label, axis, values[:, sets], own, (found.names[column] + more, adds))
+    label = f"{found.names[column]} adds to the logit of {ends}{more}"
+    draw = _category_plot if axis.texts else _number_plot
+    plot = draw(label, axis, values[:, sets], own, (found.names[column] + more, "adds"))
     if len(names) > 1:
         plot.key([(names[k], f"c{i}") for i, k in enumerate(sets)])
     return plot
@@ -171,15 +168,12 @@ def _curve(found: Measured, split: Terms, number: int, codes: FloatArray) -> Plo
 
 def _category_plot(label: str, axis: Axis, values: FloatArray, own: FloatArray, names: tuple[str, str]) -> Plot:
     n = len(axis.texts)
-    places = np.arange(n)
     counts = np.array([np.isnan(own).sum() if np.isnan(code) else (own == code).sum() for code in axis.codes])
     plot = Plot(label, (-0.5, n - 0.5), padded(values), names, list(enumerate(axis.texts)))
-    plot.density(
-        np.arange(n + 1) - np.float64(0.5), counts, [f"{t}: {c} rows" for t, c in zip(axis.texts, counts, strict=True)]
-    )
-    for i, k in [(i, k) for i in places.tolist() for k in range(values.shape[1])]:
-        said_of = f"{axis.texts[i]}: {values[i, k]:+.3f}"
-        plot.step(i, float(values[i, k]), 0.36, f"c{k}", said_of)
+    titles = [f"{text}: {count} rows" for text, count in zip(axis.texts, counts, strict=True)]
+    plot.density(np.arange(n + 1) - np.float64(0.5), counts, titles)
+    for (i, k), value in np.ndenumerate(values):
+        plot.step(i, float(value), 0.36, f"c{k}", f"{axis.texts[i]}: {value:+.3f}")
     return plot
 
 
@@ -188,11 +182,8 @@ def _number_plot(label: str, axis: Axis, values: FloatArray, own: FloatArray, na
     low, high = float(axis.codes[known].min()), float(axis.codes[known].max())
     plot = Plot(label, (low, high), padded(values), names)
     counts, edges = np.histogram(np.clip(there, low, high), _BARS, (low, high) if high > low else None)
-    plot.density(
-        edges,
-        counts,
-        [f"{n} rows from {short_number(edge)}" for n, edge in zip(counts.tolist(), edges[:-1], strict=True)],
-    )
+    starts = zip(counts.tolist(), edges[:-1], strict=True)
+    plot.density(edges, counts, [f"{n} rows from {short_number(edge)}" for n, edge in starts])
     for k in range(values.shape[1]):
         plot.line(axis.codes[known], values[known, k], f"c{k}")
         if not known.all():

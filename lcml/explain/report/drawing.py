@@ -38,7 +38,6 @@ COLOURS: Mapping[str, str] = {
 }
 """What the names of colours mean: plus and minus for what speaks for a class and against it, c0 to c9 for series."""
 
-N_SERIES = 10
 TEXT_SIZE = 11.0
 _CHARACTER = 0.56  # mean width of a character in units of its size
 _DPI = 144
@@ -182,13 +181,8 @@ def _draw(axes: Any, shape: Shape, points: float, order: int) -> None:
 
     if isinstance(shape, Rect):
         edge, face = (COLOURS[name] if name else "none" for name in (shape.stroke, shape.fill))
-        looks: Any = {
-            "facecolor": face,
-            "edgecolor": edge,
-            "alpha": shape.opacity,
-            "linewidth": points,
-            "zorder": order,
-        }
+        looks: Any = {"alpha": shape.opacity, "linewidth": points, "zorder": order}
+        looks |= {"facecolor": face, "edgecolor": edge}
         axes.add_patch(Rectangle((shape.x, shape.y), shape.width, shape.height, **looks))
     elif isinstance(shape, Line):
         style = {"linewidth": shape.width * points, "linestyle": "--" if shape.dashed else "-", "zorder": order}

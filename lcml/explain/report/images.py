@@ -3,6 +3,7 @@
 import numpy as np
 
 from lcml.arrays import FloatArray
+from lcml.explain.contributions import class_weights
 from lcml.explain.groups import group_in_words, summed
 from lcml.explain.pixels import evidence, image_shape, pictures, place_of
 from lcml.explain.report.drawing import Drawing
@@ -26,7 +27,8 @@ def images_section(found: Measured) -> tuple[str, str, str]:
     strongest, mapped = [], []
     for i, code in enumerate(codes):
         name = found.classes[code]
-        image = _mean_picture(found, found.sample[labels == code])
+        images = pictures(model, found.raw(found.sample[labels == code]))
+        image = np.asarray(np.rint(images.mean(axis=0)), np.uint8)
         order = np.argsort(-np.abs(added[i]), kind="stable")[:_STRONGEST].tolist()
         groups = [found.groups[g] for g in order if added[i, g] != 0]
         words = [group_in_words(model, group, found.names) for group in groups]
@@ -45,7 +47,7 @@ def images_section(found: Measured) -> tuple[str, str, str]:
         "What is seen in the images",
         said(
             f"Of {len(found.sample):,} of the rows, each against the mean of all."
-            + (f" The first {len(codes)} classes; {left} more have no picture." if left > 0 else ""),
+            + (f" The first {len(codes)} classes; {left} more have no picture." if left > 0 else "")
         ),
         heading("Where the evidence for each class lies"),
         said(
@@ -75,14 +77,10 @@ def _by_class(found: Measured, codes: list[int]) -> tuple[FloatArray, FloatArray
     sizes = own.sum(axis=1, keepdims=True)
     usual = 0.0 if found.average is None else found.average
     gains = [
-        summed(found.class_weights(code)[0] * difference, found.groups)
+        summed(class_weights(found.model, code)[0] * difference, found.groups)
         for code, difference in zip(codes, sums / sizes - usual, strict=True)
     ]
     return np.array(gains), encoded / sizes
-
-
-def _mean_picture(found: Measured, rows: np.ndarray) -> np.ndarray:
-    return np.asarray(np.rint(pictures(found.model, found.raw(rows)).mean(axis=0)), np.uint8)
 
 
 def _map(image: np.ndarray, values: FloatArray, most: float, label: str) -> Drawing:
@@ -93,6 +91,5 @@ def _told(values: FloatArray) -> str:
     """Where most of it lies, by the rows and columns of the image."""
     row, column = np.unravel_index(int(values.argmax()), values.shape)
     low = np.unravel_index(int(values.argmin()), values.shape)
-    return f"{values.sum():+.2f} in all, most for it around row {row}, column {column}, most against it around row " + (
-        f"{low[0]}, column {low[1]}"
-    )
+    most = f"most for it around row {row}, column {column}, most against it around row {low[0]}, column {low[1]}"
+    return f"{values.sum():+.2f} in all, {most}"

@@ -1,6 +1,6 @@
 """A model beside the examples that a report is of: what it says of them, and its features of a sample of them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from lcml.arrays import FloatArray
 from lcml.backend import Backend
-from lcml.explain.contributions import class_weights, feature_values
+from lcml.explain.contributions import feature_values
 from lcml.explain.groups import Group, feature_groups
 from lcml.explain.names import shown_names
 from lcml.inputs.rows import Matrix, select
@@ -95,15 +95,3 @@ class Measured:
             return None
         total: FloatArray = np.sum([values.sum(axis=0) for _, values in self.chunks()], axis=0)
         return total / len(self.sample)
-
-    def class_weights(self, code: int) -> tuple[FloatArray, float]:
-        return class_weights(self.model, code)
-
-    @property
-    def provenance(self) -> Mapping[str, Any]:
-        return self.model.provenance
-
-    def facts(self, name: str) -> Mapping[str, Any]:
-        """A part of the provenance, empty where it is not told."""
-        found = self.provenance.get(name)
-        return found if isinstance(found, dict) else {}

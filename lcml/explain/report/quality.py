@@ -109,17 +109,8 @@ def _calibration(found: Measured) -> Plot:
     plot.dots(binned.said, binned.right, "c0", titles)
     for x, y, n in zip(binned.said, binned.right, binned.sizes, strict=True):
         across, down = plot.at(x, y)
-        left = x > 0.5
-        plot.add(
-            Text(
-                across - 6 if left else across + 6,
-                down - 5 if y < 0.9 else down + 12,
-                str(n),
-                "end" if left else "start",
-                "muted",
-                9.0,
-            )
-        )
+        left, down = x > 0.5, down - 5 if y < 0.9 else down + 12
+        plot.add(Text(across - 6 if left else across + 6, down, str(n), "end" if left else "start", "muted", 9.0))
     return plot
 
 
@@ -205,12 +196,9 @@ def _classes(found: Measured, counts: FloatArray, areas: Mapping[int, Interval])
     for k in order:
         precision, recalled = (wilson(int(right[k]), int(n[k])) if n[k] else None for n in (predicted, true))
         both = int(true[k] + predicted[k])
-        lines.append(
-            (
-                *(found.classes[k], int(true[k]), *_told(precision), *_told(recalled)),
-                *(2 * float(right[k]) / both if both else None, *_told(areas.get(k))),
-            )
-        )
+        f1 = 2 * float(right[k]) / both if both else None
+        shares = (*_told(precision), *_told(recalled), f1, *_told(areas.get(k)))
+        lines.append((found.classes[k], int(true[k]), *shares))
     head = ("class", "examples", "precision", "95%", "recall", "95%", "F1", "AUC", "95%")
     return heading("Class by class") + note + table(head, lines)
 

@@ -27,11 +27,11 @@ def report_page(found: Measured) -> str:
         quality_section(found),
         seen(found),
         examples_section(found),
-        curves_section(found.facts("history")),
+        curves_section(found.model.facts("history")),
         structure_section(found),
         _origin(found),
     ]
-    data = found.facts("data")
+    data = found.model.facts("data")
     made = f"lcml {lcml.__version__}, {datetime.now(UTC):%Y-%m-%d}"
     trained = f"Trained on {data['name']}" if "name" in data else "The model does not say what it was trained on"
     subtitle = f"{trained}; measured on {found.n_examples:,} {found.rows} rows of {found.data}. {made}"
@@ -40,13 +40,17 @@ def report_page(found: Measured) -> str:
 
 def _origin(found: Measured) -> tuple[str, str, str]:
     """What was trained on what, how it was divided, with which settings, and by which versions."""
-    if not found.provenance:
+    model = found.model
+    if not model.provenance:
         return section("origin", "Where it comes from", said("The model does not say: it has no provenance."))
-    shown = []
-    for name, title in (("data", "Data and their division"), ("training", "What learning reached"), ("machine", "")):
-        shown.append(_facts(title or "Machine", found.facts(name)))
-    shown.append(_facts("Versions", found.facts("versions")))
-    settings = hidden("all settings", table(("setting", "value"), _lines(found.facts("settings"))))
+    titles = {
+        "data": "Data and their division",
+        "training": "What learning reached",
+        "machine": "Machine",
+        "versions": "Versions",
+    }
+    shown = [_facts(title, model.facts(name)) for name, title in titles.items()]
+    settings = hidden("all settings", table(("setting", "value"), _lines(model.facts("settings"))))
     return section("origin", "Where it comes from", *shown, settings)
 
 

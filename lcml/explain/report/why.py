@@ -18,8 +18,7 @@ _MOST_PIXELS = 512
 _WIDTH, _WIDTH_BESIDE = 530.0, 860.0
 """Of waterfalls alone, two of which are beside each other on a page, and beside an image, whose words are longer."""
 
-_NUMBERED = 5
-"""Conditions drawn over an image: more hide it."""
+_NUMBERED = 5  # conditions drawn over an image: more hide it
 
 
 def picture(pixels: NDArray[np.uint8], label: str, side: float = PICTURE) -> Drawing:

@@ -96,8 +96,7 @@ def measure(
     rounds: int = ROUNDS,
     seconds: float = SECONDS,
 ) -> list[Speed]:
-    """The speeds of all `backends`, among them the reference and the baseline, on raw `inputs`, repeated to fill a
-    batch."""
+    """The speeds of all `backends`, the reference and the baseline too, on raw `inputs`, as often as a batch needs."""
     speeds = []
     for size in batch_sizes:
         batch = inputs[np.arange(size) % len(inputs)]

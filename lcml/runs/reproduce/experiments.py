@@ -49,19 +49,11 @@ MODELS = {
 """In the order of the tables."""
 
 _RECIPES = {
-    ("flat", 1.0): "{}-flat",
-    ("flat-boolean", 1.0): "{}-flat",
-    ("164k", 1.0): "{}-164k",
-    ("best", 1.0): "{}-best",
-    ("flat", 0.1): "flat-few",
-    ("flat-boolean", 0.1): "flat-few",
-    ("best", 0.1): "{}-10pct",
-    ("flat", 0.02): "flat-few",
-    ("flat-boolean", 0.02): "flat-few",
-    ("best", 0.02): "{}-2pct",
+    1.0: {"flat": "{}-flat", "164k": "{}-164k", "best": "{}-best"},
+    0.1: {"flat": "flat-few", "best": "{}-10pct"},
+    0.02: {"flat": "flat-few", "best": "{}-2pct"},
 }
-"""The recipe of a circuit for a share of the training images; {} is mnist or fashion."""
-
+"""By the share of the training images, the recipes of circuits, Boolean ones too; {} is mnist or fashion."""
 
 _ORDER = ("logistic-regression", "forest", "flat", "flat-boolean", "164k", "mlp-3", "svm", "mlp-5", "best")
 """Models by the time that they take with all training images."""
@@ -92,7 +84,7 @@ def rows_of(tables: Collection[int], recipes: Sequence[str]) -> tuple[Row, ...]:
     for fraction in fractions:
         for data in DATA:
             for key, model in MODELS.items():
-                recipe = _RECIPES.get((key, fraction), "").format(_short(data))
+                recipe = _RECIPES[fraction].get(key.removesuffix("-boolean"), "").format(_short(data))
                 if model.kind == "quoted" or (model.kind == "circuit" and recipe not in recipes):
                     continue
                 if model.sized or set(tables) != {2}:

@@ -1,18 +1,19 @@
 """What a row came to, and its file: one JSON object per row, so that a row that is there is not run again."""
 
+import contextlib
 import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 from lcml.errors import FormatError, SettingsError
 from lcml.files import write_atomically
+from lcml.learning.fields import typed
 
 _KIND = "lcml reproduce row 1"
-_NOT_COMPARED = ("backend", "memory_budget")
-"""Settings that say where a circuit was learned, not what it becomes."""
+_NOT_COMPARED = ("backend", "memory_budget")  # settings that say where a circuit was learned, not what it becomes
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,6 @@ class RowResult:
 
 
 def row_path(directory: Path, name: str) -> Path:
-    """Where the row `name` is kept."""
     return directory / "rows" / f"{name}.json"
 
 
@@ -61,11 +61,10 @@ def load_row(directory: Path, name: str) -> RowResult | None:
         return None
     except ValueError as error:
         raise FormatError(f"is no row of lcml reproduce ({error}); delete it to run the row again", path) from error
-    hints = get_type_hints(RowResult)
-    fitting = isinstance(content, dict) and content.pop("kind", None) == _KIND and set(content) == set(hints)
-    if not fitting or not all(_fits(content[field], hint) for field, hint in hints.items()) or content["name"] != name:
-        raise FormatError(f"is no row {name} of lcml reproduce; delete it to run the row again", path)
-    return RowResult(**content)
+    with contextlib.suppress(AttributeError, KeyError, TypeError):  # what it holds is something else
+        if content.pop("kind") == _KIND and content["name"] == name:
+            return typed(RowResult(**content))
+    raise FormatError(f"is no row {name} of lcml reproduce; delete it to run the row again", path)
 
 
 def check_same(found: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
@@ -82,11 +81,3 @@ def difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
     """A setting of both that decides what a row becomes and differs, None where there is none."""
     differing = (name for name in now if name in before and before[name] != now[name] and name not in _NOT_COMPARED)
     return next(differing, None)
-
-
-def _fits(value: Any, hint: Any) -> bool:
-    if hint in (int | None, str | None):
-        return value is None or type(value) is hint.__args__[0]
-    if hint is float:
-        return type(value) in (int, float)
-    return type(value) is hint if isinstance(hint, type) else isinstance(value, dict)

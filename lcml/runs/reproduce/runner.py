@@ -2,14 +2,12 @@
 
 import dataclasses
 import os
-import platform
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import lcml
 from lcml.backend import BackendName, evaluation_precision, get_backend
 from lcml.data import DataSplits, load_splits
 from lcml.errors import DataError
@@ -28,8 +26,8 @@ from lcml.runs.reproduce import baselines
 from lcml.runs.reproduce.apart import fit_apart
 from lcml.runs.reproduce.experiments import MODELS, Row
 from lcml.runs.reproduce.results import RowResult, check_same, difference
-from lcml.runs.training import OnRound, train
-from lcml.tracking import FINAL, MODEL, Status, Tracker
+from lcml.runs.training import OnRound, finishing, train, versions
+from lcml.tracking import FINAL, MODEL, Tracker
 
 EXPERIMENT = "reproduce"
 """The experiment of the tracking store that the runs belong to."""
@@ -91,8 +89,7 @@ def row_settings(row: Row, setup: Setup) -> dict[str, Any]:
 def prepare_circuit(row: Row, setup: Setup) -> Prepared:
     """Everything in memory for the row's training, from its checkpoint where one is there.
 
-    Raises SettingsError for a checkpoint of other settings, else as `lcml.runs.preparation.prepare` and
-    `load_checkpoint`.
+    Raises SettingsError for a checkpoint of other settings, and as `prepare` and `load_checkpoint`.
     """
     config = circuit_config(row, setup)
     path = setup.directory / "checkpoints" / f"{row.name}.checkpoint"
@@ -143,7 +140,7 @@ def trained_model(row: Row, setup: Setup) -> tuple[Path, LogisticCircuit] | None
     for path in (setup.models / f"{name}.lcml" for name in (row.name, row.recipe)):
         if path.exists():
             model = load_model(path)
-            settings, training = model.provenance.get("settings"), model.provenance.get("training", {})
+            settings, training = model.facts("settings"), model.facts("training")
             if settings and not training["stopped"] and difference(settings, row_settings(row, setup)) is None:
                 return path, model
     return None
@@ -178,33 +175,22 @@ def measure(row: Row, setup: Setup, model: LogisticCircuit) -> RowResult:
 def run_baseline(
     row: Row, setup: Setup, tracker: Tracker, *, should_stop: Callable[[], bool] = never
 ) -> RowResult | None:
-    """Fit and record the baseline of a row, None where it was stopped.
-
-    The run ends FINISHED, KILLED (stopped, or KeyboardInterrupt) or FAILED.
-    """
+    """Fit and record the baseline of a row, None where it was stopped."""
     splits, settings = _splits(row, setup), row_settings(row, setup)
-    status: Status = "FAILED"
     tracker.start(
         row.name,
         {"data": row.data, "model": row.model, **settings},
         {"lcml.data": splits.name, "lcml.backend": "scikit-learn", "lcml.device": "cpu"},
         dataset_record(splits),
     )
-    try:
+    with finishing(tracker, lambda: fitted is None):
         fitted = fit_apart(row.model, _arguments(row, setup), splits, setup.seed, should_stop)
-        if fitted is None:
-            status = "KILLED"
-            return None
-        figures = {name: value for name, value in dataclasses.asdict(fitted).items() if value is not None}
-        tracker.metrics(
-            {(FINAL if "accuracy" in name else MODEL) + name: float(value) for name, value in figures.items()}, 0
-        )
-        status = "FINISHED"
-    except KeyboardInterrupt:
-        status = "KILLED"
-        raise
-    finally:
-        tracker.finish(status)
+        if fitted is not None:
+            figures = {name: float(value) for name, value in dataclasses.asdict(fitted).items() if value is not None}
+            heads = {name: FINAL if "accuracy" in name else MODEL for name in figures}
+            tracker.metrics({heads[name] + name: value for name, value in figures.items()}, 0)
+    if fitted is None:
+        return None
     return RowResult(
         **_of_row(row, setup, splits, settings),
         **dataclasses.asdict(fitted),
@@ -227,13 +213,10 @@ def _of_row(row: Row, setup: Setup, splits: DataSplits, settings: Mapping[str, A
         "quick": setup.quick,
         "settings": settings,
         "fingerprint": splits.fingerprint,
-        "n_train": len(splits.train),
-        "n_valid": len(splits.valid),
-        "n_test": len(splits.test),
+        **splits.sizes,
         "seed": setup.seed,
     }
 
 
 def _machine() -> dict[str, str]:
-    versions = {"lcml": lcml.__version__, "python": platform.python_version(), "numpy": version("numpy")}
-    return versions | {"n_cores": str(os.cpu_count())}
+    return versions() | {"n_cores": str(os.cpu_count())}
