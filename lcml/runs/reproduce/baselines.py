@@ -55,20 +55,22 @@ class Fitted:
 
 def fit(key: str, settings: Mapping[str, Any], splits: DataSplits, seed: int) -> Fitted:
     """Fit the baseline `key` to the training images, pixels scaled to [0, 1]; seconds are those of the fit alone."""
+    from joblib import parallel_config
     from sklearn.exceptions import ConvergenceWarning
 
     estimator = _estimator(key, settings, seed)
-    started = monotonic()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the row says so
-        estimator.fit(_scaled(splits.train.features[:]), splits.train.labels)
-    seconds = monotonic() - started
+    with parallel_config("threading"):  # a process of another one may start none of its own
+        started = monotonic()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # the row says so
+            estimator.fit(_scaled(splits.train.features[:]), splits.train.labels)
+        seconds = monotonic() - started
+        valid, test = (
+            float(np.mean(estimator.predict(_scaled(part.features[:])) == part.labels))
+            for part in (splits.valid, splits.test)
+        )
     cap = settings.get("max_iter")
     n_iterations = None if cap is None else int(np.max(estimator.n_iter_))
-    valid, test = (
-        float(np.mean(estimator.predict(_scaled(part.features[:])) == part.labels))
-        for part in (splits.valid, splits.test)
-    )
     return Fitted(
         valid_accuracy=valid,
         test_accuracy=test,

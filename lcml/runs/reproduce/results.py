@@ -14,6 +14,7 @@ from lcml.learning.fields import typed
 
 _KIND = "lcml reproduce row 1"
 _NOT_COMPARED = ("backend", "memory_budget")  # settings that say where a circuit was learned, not what it becomes
+_AUTO = {"encoder": "scale", "metric": "accuracy"}  # what models of images name that are older than "auto"
 
 
 @dataclass(frozen=True)
@@ -79,5 +80,10 @@ def check_same(found: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -
 
 def difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
     """A setting of both that decides what a row becomes and differs, None where there is none."""
-    differing = (name for name in now if name in before and before[name] != now[name] and name not in _NOT_COMPARED)
+    spelt_out = {name: _AUTO.get(name, value) if value == "auto" else value for name, value in now.items()}
+    differing = (
+        name
+        for name, value in now.items()
+        if name in before and before[name] not in (value, spelt_out[name]) and name not in _NOT_COMPARED
+    )
     return next(differing, None)

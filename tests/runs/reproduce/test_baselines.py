@@ -95,10 +95,11 @@ def test_a_stopped_baseline_is_recorded_as_killed_and_has_no_result() -> None:
     assert not multiprocessing.active_children()
 
 
-def test_a_process_of_its_own_changes_nothing() -> None:
+def test_a_process_of_its_own_changes_nothing(capfd: pytest.CaptureFixture[str]) -> None:
     here, apart = fit("forest", QUICK["forest"], DIGITS, 3), fit_apart("forest", QUICK["forest"], DIGITS, 3)
     assert apart is not None
     assert replace(apart, seconds=here.seconds) == here
+    assert "n_jobs" not in capfd.readouterr().err
 
 
 def test_a_process_that_fails_is_an_error(capfd: pytest.CaptureFixture[str]) -> None:

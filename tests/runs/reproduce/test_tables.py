@@ -163,5 +163,10 @@ def test_a_damaged_row_is_an_error_that_names_the_file(tmp_path: Path, content: 
 
 def test_a_row_of_other_settings_is_refused() -> None:
     check_same(Path("a.json"), RESULT.settings, {**RESULT.settings, "backend": "cupy", "since": 3})
+    before_auto = {"encoder": "scale", "metric": "accuracy"}
+    check_same(Path("a.lcml"), before_auto, {"encoder": "auto", "metric": "auto"})
+    for other in ({"encoder": "boolean", "metric": "auto"}, {"encoder": "auto", "metric": "log-loss"}):
+        with pytest.raises(SettingsError, match="was made with"):
+            check_same(Path("a.lcml"), before_auto, other)
     with pytest.raises(SettingsError, match=r"a\.json was made with train_fraction 1\.0, but 0\.02 is asked for"):
         check_same(Path("a.json"), RESULT.settings, {**RESULT.settings, "train_fraction": 0.02})
