@@ -134,28 +134,26 @@ def _literals_by_place(graph: Graph, view: View, inputs: str) -> str:
     sizes = np.diff(view.cell_start)
     used, number = np.unique(view.index, return_inverse=True)
     used = used[used < view.n_inputs].astype(np.int64)
-    false, true = 2 * len(used), 2 * len(used) + 1
+    outside, beyond = len(used), len(used) + 1
     place = np.arange(sizes.max())[:, None]
     position = np.minimum(place, sizes - 1) + view.cell_start[:-1]
     read = number.reshape(view.index.shape)[position]  # (n_places, n_cells, n_variables)
-    outside, beyond = read == len(used), (place >= sizes)[..., None]
-    positive = np.where(outside | beyond, false, read)
-    negative = np.where(beyond, false, np.where(outside, true, read + len(used)))
-    literals = np.concatenate([positive, negative], axis=2).transpose(2, 0, 1)
-    blocks, place_of = np.unique(literals.reshape(-1, view.n_cells), axis=0, return_inverse=True)
+    read = np.where((place >= sizes)[..., None], beyond, read).transpose(2, 0, 1)
+    blocks, place_of = np.unique(read.reshape(-1, view.n_cells), axis=0, return_inverse=True)
     if np.array_equal(used, np.arange(used[0], used[-1] + 1)):  # a channel, or all of them
         bounds = [graph.constant([bound]) for bound in (used[0], used[-1] + 1, 0)]
-        read_by_any = graph.op("Slice", inputs, *bounds)
+        rows = graph.op("Slice", inputs, *bounds)
     else:
-        read_by_any = graph.take(inputs, used)
-    rows = [read_by_any, graph.op("Sub", graph.constant(1, np.float32), read_by_any)]
-    if blocks.max() >= false:
+        rows = graph.take(inputs, used)
+    if blocks.max() >= outside:
         first = graph.take(inputs, [0])
-        zero = graph.op("Sub", first, first)
-        rows += [zero, graph.op("Sub", graph.constant(1, np.float32), zero)]
-    read_once = graph.take(graph.concat(rows), blocks.ravel())
-    by_block = graph.op("Reshape", read_once, graph.constant([len(blocks), -1]))
-    return graph.take(by_block, place_of.reshape(literals.shape[:2]))
+        rows = graph.concat([rows, graph.op("Sub", first, first)])
+    read_once = graph.take(rows, np.minimum(blocks, outside))  # (n_blocks, n_cells, n_examples)
+    is_there = graph.constant((blocks != beyond)[..., None], np.float32)
+    flat = graph.constant([len(blocks), -1])
+    both = [graph.op("Reshape", each, flat) for each in (read_once, graph.op("Sub", is_there, read_once))]
+    places = place_of.reshape(read.shape[:2])
+    return graph.take(graph.concat(both), np.concatenate([places, len(blocks) + places]))
 
 
 def _pool(graph: Graph, view: View, rows: str, n_rows: int, kind: Any = np.float32) -> str:
