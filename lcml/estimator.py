@@ -292,7 +292,12 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
             threshold=learner.threshold,
             provenance={
                 "settings": begun.settings.as_dict()
-                | {"channels": list(chosen.channels), "augment": chosen.augment, "view": list(chosen.view)},
+                | {
+                    "channels": list(chosen.channels),
+                    "pool": chosen.pool,
+                    "augment": chosen.augment,
+                    "view": list(chosen.view),
+                },
                 "data": {"feature_names": [str(name) for name in getattr(self, "feature_names_in_", ())] or None},
                 "versions": {"lcml": __version__, "scikit-learn": version("scikit-learn")},
             },

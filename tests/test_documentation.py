@@ -31,7 +31,6 @@ COMMAND = re.compile(
 )
 """In an indented block or a code span, behind variables of the environment."""
 NOTEBOOK_SECONDS = 300
-GROWS_SECONDS = "1"
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:
@@ -43,7 +42,7 @@ def test_commands_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     """Every line of `sh` and every `python` block, in order, in an empty directory.
 
     The first command of lcml of the README is a process, as for a reader; others are called here, where all is imported
-    already, and trainings grow for a second at most.
+    already.
     """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
@@ -56,9 +55,7 @@ def test_commands_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             command = CALL.fullmatch(line)
             n_called += bool(command)
             if command and n_called > 1:
-                words = shlex.split(command["arguments"])
-                words += ["--time-limit", GROWS_SECONDS] if words[0] == "train" else []
-                result = CliRunner().invoke(app, words)
+                result = CliRunner().invoke(app, shlex.split(command["arguments"]))
                 assert result.exit_code == 0, f"{line}\n{result.output}\n{result.exception!r}"
                 if command["file"]:
                     Path(command["file"]).write_text(result.stdout)

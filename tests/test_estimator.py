@@ -251,6 +251,8 @@ def iris() -> tuple[NDArray[Any], NDArray[Any]]:
         ({"view": ["window=3"]}, SettingsError, "view 'window=3': .*no image shape"),
         ({"view": ["window=3"], "image_shape": (1, 4)}, SettingsError, "view 'window=3': window of 3 rows"),
         ({"channels": ["x+"]}, SettingsError, "channels: x. are made of images"),
+        ({"pool": 2}, SettingsError, "pool: averages channels, but none were asked for"),
+        ({"pool": 0}, SettingsError, "pool: "),
         ({"augment": "copies=2"}, SettingsError, "augment: only images and sequences can be distorted"),
         ({"augment": "copies"}, SettingsError, "augment 'copies': found 'copies'"),
         ({"encoder": "divide"}, SettingsError, "divisor"),

@@ -57,13 +57,14 @@ def _read_windows(graph: Graph, view: View, inputs: str) -> str:
 
 def pooled_logits(graph: Graph, parts: Sequence[PooledPart], encoded: str) -> str:
     """(n_examples, n_sets) what `parts` add to the logits, of encoded (n_examples, n_inputs)."""
-    inputs = graph.op("Transpose", encoded, perm=[1, 0])
+    with_programs = any(part.program is not None for part in parts)
+    inputs = graph.op("Transpose", encoded, perm=[1, 0]) if with_programs else ""
     added = [_pooled_logits(graph, part, encoded, inputs) for part in parts]
     return graph.op("Transpose", reduce(partial(graph.op, "Add"), added), perm=[1, 0])
 
 
 def _pooled_logits(graph: Graph, part: PooledPart, encoded: str, inputs: str) -> str:
-    """(n_sets, n_examples) what `part` adds; inputs: `encoded` transposed."""
+    """(n_sets, n_examples) what `part` adds; inputs: `encoded` transposed, which programs read."""
     n_sets, n_cells, n_rows = part.weights.shape
     if part.program is None:
         pooled = pass_features(graph, part.part.circuit, part.part.view, part.flows, encoded)

@@ -60,7 +60,7 @@ class Domain:
 
     @cached_property
     def encoded(self) -> list[FloatArray]:
-        """By input, the probabilities (n_values, n_variables of the input) of its values, of channels before these."""
+        """By input, the probabilities (n_values, n_variables of the input) of its values, before channels are made."""
         encoder = self.encoder.base if isinstance(self.encoder, ChannelEncoder) else self.encoder
         longest = max(map(len, self.values))
         codes = np.tile(self.own, (longest, 1))

@@ -193,11 +193,12 @@ class ChannelEncoder(Encoder):
 
 
 def finished(response: NDArray[Any], stencil: Stencil, pool: int) -> NDArray[Any]:
-    """(..., height / pool, width / pool) means over blocks of a response (..., height, width), or their roots."""
+    """(..., height / pool, width / pool) means over blocks of a response (..., height, width), or their roots; without
+    blocks in its place."""
     if pool > 1:
         *rest, height, width = response.shape
         response = response.reshape(*rest, height // pool, pool, width // pool, pool).mean(axis=(-3, -1))
-    return np.sqrt(response) if stencil.root else response
+    return np.sqrt(response, out=response) if stencil.root else response
 
 
 def _response(padded: NDArray[np.float32], stencil: Stencil, height: int, width: int) -> NDArray[np.float32]:

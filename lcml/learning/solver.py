@@ -35,7 +35,8 @@ _LEAST_STEP = 1e-8
 
 @dataclass(frozen=True)
 class SolverSettings:
-    """max_iterations: of every weight set; tolerance: on the largest preconditioned slope; memory: curvature pairs."""
+    """max_iterations: steps of every weight set; tolerance: on the largest preconditioned gradient entry; memory:
+    curvature pairs kept."""
 
     max_iterations: int = 100
     tolerance: float = 1e-5

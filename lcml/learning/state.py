@@ -42,7 +42,8 @@ class RoundReport:
     """What a round, or a step of the final path of penalties, did and reached.
 
     seconds: by phase (score, split, features, fit, evaluate); train_loss: what was minimised, with the penalty;
-    train_log_loss: without it, as that of `valid`; l2: the penalty used; improved: whether it is the best on it yet.
+    train_log_loss: without it, as that of `valid`; l2: the penalty used; improved: whether this is the best so far on
+    the validation set.
     """
 
     phase: str

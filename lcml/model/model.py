@@ -141,7 +141,8 @@ class LogisticCircuit:
 
     @property
     def flat_weights(self) -> FloatArray:
-        """(n_sets, 2 n_variables + n_elements) of a flat model, ordered as `lcml.passes.flows.flows`, 0 for none."""
+        """(n_sets, 2 n_variables + n_elements) of a flat model, in the order of `lcml.passes.flows.flows`, 0 for flows
+        without weights."""
         assert self.circuit
         return self.flow_weights[0][:, 0, :]
 

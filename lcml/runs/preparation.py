@@ -206,8 +206,10 @@ def make_encoder(
     where there are any, and what should be said of columns that it leaves out.
 
     Pixels of one raw channel share their range. `column_kinds` and `weights` as `fit_columns` takes them. Raises
-    SettingsError for channels of what is no image, and column kinds of what is no table.
+    SettingsError for channels of what is no image, blocks of no channels, and column kinds of what is no table.
     """
+    if pool != 1 and not channels:
+        raise SettingsError("pool: averages channels, but none were asked for; give --channels or leave it out")
     if takes_columns(kind, features, shape, channels):
         if not isinstance(features, Table):
             raise SettingsError("the encoder columns is for tables and data frames; choose scale, boolean or divide")
@@ -220,8 +222,6 @@ def make_encoder(
     shared = shape[0] if shape is not None and kind == "scale" else 0
     encoder = fit_encoder(kind, features, divisor, shared=shared, feature_names=feature_names)
     if not channels:
-        if pool != 1:
-            raise SettingsError("pool: averages channels, but none were asked for; give --channels or leave it out")
         return encoder, ()
     if shape is None:
         raise SettingsError(

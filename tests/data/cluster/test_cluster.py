@@ -60,9 +60,7 @@ def table() -> tuple[pd.DataFrame, NDArray[np.str_]]:
 def client() -> Iterator[Client]:
     forked.context()
     with (
-        dask.config.set(
-            {"distributed.worker.multiprocessing-method": "forkserver"}
-        ),  # who takes a dead one's place is soon there
+        dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}),  # a dead worker is soon replaced
         LocalCluster(
             2, threads_per_worker=1, dashboard_address="127.0.0.1:0", host="127.0.0.1", silence_logs=logging.CRITICAL
         ) as cluster,
