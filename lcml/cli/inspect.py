@@ -43,6 +43,7 @@ def inspect(
         **({"threshold": loaded.threshold} if len(loaded.classes) == 2 else {}),
         "encoder": loaded.encoder.kind,
         "channels": list(loaded.encoder.channels),
+        **({"pool": pool} if (pool := getattr(loaded.encoder, "pool", 1)) > 1 else {}),
         "n_variables": loaded.encoder.n_outputs,
         "n_parts": len(loaded.parts),
         "n_elements": loaded.n_elements,

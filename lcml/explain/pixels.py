@@ -102,12 +102,12 @@ def evidence(model: LogisticCircuit, groups: Sequence[Group], added: FloatArray)
 def _pixels(
     case: Case, inputs: NDArray[Any], n: int, size: tuple[int, int], pool: int, channels: Sequence[str]
 ) -> tuple[Pixel, ...]:
-    """The pixels of a case's literals, of blocks of `pool` pixels the first, those in the padding left out."""
+    """The pixels, or blocks of `pool` x `pool`, of a case's literals, those in the padding left out."""
     height, width = size
     found = []
     for literal in sorted(case, key=lambda literal: literal % n):
         channel, pixel = divmod(int(inputs[literal % n]), height * width)
         if channel < len(channels):
             row, column = divmod(pixel, width)
-            found.append(Pixel(channels[channel], pool * row, pool * column, literal < n))
+            found.append(Pixel(channels[channel], pool * row, pool * column, literal < n, pool))
     return tuple(found)

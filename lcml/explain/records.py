@@ -10,13 +10,14 @@ from lcml.errors import MissingDependencyError
 
 
 class Pixel(NamedTuple):
-    """A pixel of the image that a condition is on: what it is in, rows and columns from the image's corner, and whether
-    it is to be bright there or dark."""
+    """A pixel of the image that a condition is on: what it is in, rows and columns from the image's corner, whether it
+    is to be bright there or dark, and the side of the block that begins there (of channels averaged over blocks)."""
 
     channel: str
     row: int
     column: int
     bright: bool
+    side: int = 1
 
 
 @dataclass(frozen=True)

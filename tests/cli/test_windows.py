@@ -13,7 +13,10 @@ from lcml import load_model
 from lcml.circuits.parts import Part
 from lcml.data import load_splits
 from lcml.formats import save_model
+from lcml.inputs.channels import ChannelEncoder
+from lcml.inputs.encoders import ScaleEncoder
 from tests.cli.commands import output, refused
+from tests.explain.test_contributions import parts_model
 
 QUICK = ("--no-tracking", "--rounds", "1", "--round-iterations", "5", "--final-iterations", "5", "--quiet")
 
@@ -54,6 +57,13 @@ def test_inspect_shows_every_part(windows: Path) -> None:
     assert weights == found["n_parameters"] == model.n_parameters
     text = output("inspect", windows)
     assert "window 4x4, stride 1x1, padding 0x0, grid 2x2, root" in text
+    assert "pool" not in found
+
+
+def test_inspect_tells_over_what_blocks_channels_were_averaged(tmp_path: Path) -> None:
+    encoder = ChannelEncoder(ScaleEncoder(np.zeros(48), np.ones(48)), (6, 8), ("grey",), pool=2)
+    save_model(replace(parts_model(), encoder=encoder), tmp_path / "pooled.lcml")
+    assert json.loads(output("inspect", tmp_path / "pooled.lcml", "--json"))["pool"] == 2
 
 
 def test_explain_says_where(windows: Path) -> None:

@@ -7,6 +7,8 @@ from lcml.explain.contributions import contributions, explain
 from lcml.explain.groups import feature_groups, summed
 from lcml.explain.pixels import evidence, image_shape, pictures, place_of
 from lcml.explain.records import Pixel, Place
+from lcml.explain.report.drawing import Drawing, Rect
+from lcml.explain.report.why import marked
 from lcml.inputs.channels import ChannelEncoder
 from lcml.inputs.encoders import ScaleEncoder
 from tests.explain.test_contributions import parts_model
@@ -51,8 +53,12 @@ def test_blocks_of_pixels_are_shown_as_large_as_they_are() -> None:
     groups = feature_groups(model)
     assert pictures(model, image.reshape(1, 48)).shape == (1, 6, 8)
     both = next(g for g in groups if g.part == 0 and g.cell == 2 and g.features[0] % 4 == 0)
-    pixels = Pixel("grey", 2, 2, True), Pixel("grey", 2, 4, True)
-    assert place_of(model, both, IMAGE.ravel()) == Place(0, 2, 2, 2, 2, 4, True, pixels)
+    pixels = Pixel("grey", 2, 2, True, 2), Pixel("grey", 2, 4, True, 2)
+    place = place_of(model, both, IMAGE.ravel())
+    assert place == Place(0, 2, 2, 2, 2, 4, True, pixels)
+    drawing = marked(Drawing(48, 36, "an image"), (6, 8), [(place, 1.0, "both")])  # a pixel is 6 wide, a block 12
+    squares = [(s.x, s.y, s.width, s.height) for s in drawing.shapes if isinstance(s, Rect) and s.fill]
+    assert squares == [(14, 14, 8, 8), (26, 14, 8, 8)]
     alone = np.zeros((1, len(groups)))
     alone[0, next(i for i, g in enumerate(groups) if g.part == 0 and g.cell == 2)] = 4.0
     expected = np.zeros((6, 8))

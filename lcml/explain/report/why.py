@@ -43,7 +43,8 @@ def marked(drawing: Drawing, shape: tuple[int, int], places: Iterable[tuple[Plac
             continue
         colour, title = "plus" if added > 0 else "minus", f"{number}: {added:+.3f} {words}"
         for pixel in place.pixels:
-            square = pixel.column * x + x / 6, pixel.row * y + y / 6, x * 2 / 3, y * 2 / 3
+            wide, high = pixel.side * x, pixel.side * y
+            square = pixel.column * x + wide / 6, pixel.row * y + high / 6, wide * 2 / 3, high * 2 / 3
             fill, stroke = (colour, None) if pixel.bright else (None, colour)
             drawing.add(Rect(*square, fill, stroke, 0.85, f"{title} [{pixel.channel} {pixel.row},{pixel.column}]"))
         if place.is_window:
