@@ -9,9 +9,9 @@ IntArray = NDArray[np.int32]
 FloatArray = NDArray[np.float64]
 
 
-def frozen(values: Any) -> IntArray:
-    """A read-only int32 copy of `values`."""
-    array = np.array(values, dtype=np.int32)
+def frozen(values: Any, dtype: Any = np.int32) -> NDArray[Any]:
+    """A read-only copy of `values`."""
+    array = np.array(values, dtype)
     array.setflags(write=False)
     return array
 

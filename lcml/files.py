@@ -2,9 +2,9 @@
 
 import contextlib
 import errno
+import fcntl
 import os
 import secrets
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,32 +15,14 @@ from lcml.errors import OutputError
 _UNFINISHED = ".lcml-tmp"
 _UNFINISHED_SECONDS = 60.0  # a file in the making is not locked in its first moment
 
-if sys.platform == "win32":
-    import msvcrt
 
-    _FAR = 1 << 30
-
-    def try_lock(file: IO[bytes]) -> bool:
-        """Take the lock on `file` if it is free; closing the file frees it."""
-        place = file.tell()
-        file.seek(_FAR)  # what is locked here nobody else can read
-        try:
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        finally:
-            file.seek(place)
-        return True
-else:
-    import fcntl
-
-    def try_lock(file: IO[bytes]) -> bool:
-        """Take the lock on `file` if it is free; closing the file frees it."""
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
+def try_lock(file: IO[bytes]) -> bool:
+    """Take the lock on `file` if it is free; closing the file frees it."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def open_regular(path: str | Path) -> BinaryIO:
@@ -55,7 +37,7 @@ def check_place(path: str | Path) -> Path:
     path = Path(path)
     if str(path) == "-":
         raise OutputError("cannot write -: expected the name of a file; give one (./- for a file of that name)")
-    if path.exists() and not path.is_file():
+    if os.path.exists(path) and not os.path.isfile(path):  # False too where the directory cannot be looked into
         raise OutputError(f"cannot write {path}: expected a regular file or nothing there; choose another place")
     return path
 
@@ -77,19 +59,20 @@ def atomic_writer(path: str | Path) -> Iterator[BinaryIO]:
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         temporary = place.with_name(f".{place.name}.{secrets.token_hex(4)}{_UNFINISHED}")
-        with open(temporary, "x+b") as file:  # created with mode 0o666 less the umask, as any other file is
-            try:
-                with contextlib.suppress(OSError):  # of a file system without locks
-                    try_lock(file)  # for as long as this process lives
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
-            except BaseException:
-                with contextlib.suppress(OSError):  # closing writes what is buffered: on a full disk that fails again
-                    file.close()
-                os.unlink(temporary)
-                raise
-        os.replace(temporary, place)
+        file = open(temporary, "x+b")  # noqa: SIM115  # with mode 0o666 less the umask, as any other file is made
+        try:
+            with contextlib.suppress(OSError):  # of a file system without locks
+                try_lock(file)  # for as long as this process lives
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+            file.close()
+            os.replace(temporary, place)
+        except BaseException:
+            with contextlib.suppress(OSError):  # closing writes what is buffered: on a full disk that fails again
+                file.close()
+            os.unlink(temporary)
+            raise
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror or error}; choose another place or free it") from error
 

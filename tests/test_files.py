@@ -71,6 +71,19 @@ def test_a_directory_is_no_place_for_a_file(tmp_path: Path) -> None:
         write_atomically(tmp_path, b"content")
 
 
+def test_a_place_that_cannot_be_taken_leaves_nothing_beside_it(tmp_path: Path) -> None:
+    def write() -> None:
+        with atomic_writer(tmp_path / "model") as file:
+            file.write(b"new")
+            (tmp_path / "model").mkdir()
+
+    with pytest.raises(OutputError, match="cannot write"):
+        write()
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+    with pytest.raises(OutputError, match=r"cannot write .*File name too long"):
+        write_atomically(tmp_path / ("a" * 300), b"content")
+
+
 def test_a_dash_is_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(OutputError, match="cannot write -: expected the name of a file"):

@@ -35,11 +35,11 @@ class Spread(ABC, Generic[Holder]):
 
     def ask(self, function: Callable[Concatenate[Holder, P], Out], /, *args: P.args, **kwargs: P.kwargs) -> list[Out]:
         """As `ask_each`, with the same arguments for all."""
-        return self.ask_each(partial(_called, function, args, kwargs), [()] * (len(self.starts) - 1))
+        return self.ask_each(partial(function, **kwargs), [args] * (len(self.starts) - 1))
 
     def tell(self, function: Callable[Concatenate[Holder, P], object], /, *args: P.args, **kwargs: P.kwargs) -> None:
         """As `tell_each`, with the same arguments for all."""
-        self.tell_each(partial(_called, function, args, kwargs), [()] * (len(self.starts) - 1))
+        self.tell_each(partial(function, **kwargs), [args] * (len(self.starts) - 1))
 
 
 class Place(Protocol):
@@ -87,7 +87,3 @@ HERE: Place = _Process()
 def added(parts: Sequence[Sequence[Any]]) -> list[Any]:
     """Sums, item by item, of what holders returned."""
     return [sum(items[1:], start=items[0]) for items in zip(*parts, strict=True)]
-
-
-def _called(function: Callable[..., Out], args: tuple[Any, ...], kwargs: dict[str, Any], holder: Any) -> Out:
-    return function(holder, *args, **kwargs)

@@ -29,13 +29,12 @@ class Part:
 
     def __post_init__(self) -> None:
         n_flows = self.circuit.n_literals + self.circuit.n_elements
-        weighted = np.array(self.weighted, dtype=bool)
+        weighted = frozen(self.weighted, bool)
         if weighted.shape != (n_flows,):
             raise CircuitError(f"part: expected {n_flows} marks of what carries weights, found {weighted.shape}")
         if self.view.n_variables != self.circuit.n_variables:
             n_shown, n_read = self.view.n_variables, self.circuit.n_variables
             raise CircuitError(f"part: the view shows {n_shown} variables, the circuit has {n_read}")
-        weighted.setflags(write=False)
         object.__setattr__(self, "weighted", weighted)
 
     @classmethod

@@ -86,9 +86,10 @@ class _Builder:
             key = (variable, place if isinstance(subtree, Tree) else -1)
             if key not in known:
                 asked = isinstance(subtree, Tree) and place == variable
-                ways = [(subtree, place)] * 2
+                ways = [(subtree, place)] * 2  # what follows where the literal is true, and the variable asked there
                 if asked and isinstance(subtree, Tree):
-                    ways = self._ways(subtree, place)
+                    n_below = len(subtree.true.tests()) if isinstance(subtree.true, Tree) else 0
+                    ways = [(subtree.true, place + 1), (subtree.false, place + 1 + n_below)]
                 elements: list[tuple[int, int]] = []
                 wires = []
                 for literal, (below, at) in zip((variable, variable + self._n), ways, strict=True):
@@ -103,12 +104,6 @@ class _Builder:
             return known[key]
 
         return gate(first, first, tree)
-
-    @staticmethod
-    def _ways(subtree: Tree, place: int) -> list[tuple["Tree | int", int]]:
-        """What follows where the test is true and where it is false, and the variables asked there."""
-        behind = place + 1 + (len(subtree.true.tests()) if isinstance(subtree.true, Tree) else 0)
-        return [(subtree.true, place + 1), (subtree.false, behind)]
 
     def _add(self, node: int, elements: list[tuple[int, int]]) -> int:
         self._elements.append(elements)

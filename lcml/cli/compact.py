@@ -111,17 +111,16 @@ def _pruned(
 
     from lcml.errors import DataError
     from lcml.inputs.columns import ColumnsEncoder
-    from lcml.learning.pruning import NEAR, Labelled, Penalty, prune, refitted
+    from lcml.learning.pruning import NEAR, Penalty, prune, refitted
 
     if not len(splits.valid):
         raise DataError(f"{splits.source} was trained on without validation examples, which choose; train with some")
     near = isinstance(model.encoder, ColumnsEncoder)
     penalty = Penalty(NEAR if near else float(model.facts("training").get("l2") or 0.0), near)
-    train, valid = (Labelled(part.features, part.labels) for part in (splits.train, splits.valid))
     most = {"most_conditions": limits["max-conditions"] or 1, "most_parameters": limits["max-parameters"]}
     steps: list[PrunedStep] = []
     tolerance, worse = limits["tolerance"], 0
-    for step in prune(model, train, valid, penalty, backend, **most):
+    for step in prune(model, splits.train, splits.valid, penalty, backend, **most):
         steps.append(step)
         if tolerance is not None:
             worse = worse + 1 if step.valid.log_loss > steps[0].valid.log_loss + tolerance else 0
@@ -130,8 +129,7 @@ def _pruned(
     chosen = steps[-1]
     if tolerance is not None:
         chosen = [step for step in steps if step.valid.log_loss <= steps[0].valid.log_loss + tolerance][-1]
-    every = splits.train.joined(splits.valid)
-    fitted = refitted(chosen.model, Labelled(every.features, every.labels), penalty, backend)
+    fitted = refitted(chosen.model, splits.train.joined(splits.valid), penalty, backend)
     record = {
         **{name.replace("-", "_"): value for name, value in limits.items() if value is not None},
         "n_conditions_before": steps[0].n_conditions,

@@ -66,7 +66,7 @@ def open_text_table(path: Path, expected: tuple[str, ...]) -> TextTable:
     that unpack to too much, csv.Error, UnicodeDecodeError.
     """
     _check_ratio(path)
-    with _text(path) as file:
+    with io.TextIOWrapper(_bytes(path), encoding="utf-8-sig", newline="") as file:
         separator = _separator(path, next(_lines(file, path), ""))
         file.seek(0)
         rows = csv.reader(_lines(file, path), delimiter=separator)
@@ -135,10 +135,6 @@ def _is_packed(path: Path) -> bool:
 
 def _bytes(path: Path) -> Any:
     return gzip.open(path) if _is_packed(path) else path.open("rb")
-
-
-def _text(path: Path) -> TextIO:
-    return io.TextIOWrapper(_bytes(path), encoding="utf-8-sig", newline="")
 
 
 def _lines(file: TextIO, path: Path) -> Iterator[str]:

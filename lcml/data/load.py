@@ -1,5 +1,6 @@
 """From the name or path of a data set to examples for training, validation and test."""
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import reduce
@@ -60,9 +61,10 @@ def load_splits(
 
     Raises DataError for data that cannot be learned from and fractions out of range, FormatError for damaged files.
     """
-    if target is not None and not _is_table(source, data_dir):
+    path = Path(data_dir or "", source)
+    if target is not None and (str(source) in NAMED_SETS or not is_table(path)):
         raise DataError(f"--target {target!r} names a column of a table, but {source} is none; leave it out")
-    raw = read(Path(data_dir or "", source), target) if read is not None else None
+    raw = read(path, target) if read is not None else None
     raw = raw or _read(source, target, data_dir, memory_budget=memory_budget)
     raw.check_finite(tables=numbers)
     return divide(raw, valid_fraction, test_fraction, train_fraction, seed)
@@ -121,10 +123,6 @@ def load_examples(source: str | Path, **options: Any) -> Examples:
     return load_rows(source, **options)[0]
 
 
-def _is_table(source: str | Path, data_dir: str | Path | None) -> bool:
-    return str(source) not in NAMED_SETS and is_table(Path(data_dir or "", source))
-
-
 def _read(
     source: str | Path,
     target: str | None,
@@ -141,7 +139,7 @@ def _read(
     if not str(source):
         raise DataError(f"the name of the data set is empty; give one of {listed(NAMED_SETS)}, or a path")
     path = Path(data_dir or "", source)
-    if (path / FEATURES).exists():
+    if os.path.exists(path / FEATURES):  # False too where the directory cannot be looked into: below, `path` is named
         return read_npy_directory(path, memory, require_labels)
     if path.is_dir() and not is_table(path):
         return read_idx_directory(path, memory)

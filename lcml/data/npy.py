@@ -84,19 +84,10 @@ def _open(path: Path) -> BinaryIO:
 
 
 @contextmanager
-def without_warnings() -> Iterator[None]:
-    """Read headers as Python 2 and numpy 1 wrote them without being told so."""
-    with warnings.catch_warnings():
-        for kind in (UserWarning, DeprecationWarning):
-            warnings.simplefilter("ignore", kind)
-        yield
-
-
-@contextmanager
 def _damage_of(path: Path) -> Iterator[None]:
     """FormatError for what is wrong with the file."""
     try:
-        with without_warnings():
+        with warnings.catch_warnings(action="ignore"):  # headers as Python 2 and numpy 1 wrote them
             yield
     except ValueError as error:
         raise FormatError(f"not a readable .npy file ({error}); write it again with numpy.save", path) from error

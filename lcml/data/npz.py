@@ -1,6 +1,7 @@
 """NumPy .npz files: X and y (or features and labels), or X_train, y_train, X_test, y_test."""
 
 import lzma
+import warnings
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lcml.data.idx import GZIP_MAX_RATIO as MAX_RATIO
-from lcml.data.npy import read_header, without_warnings
+from lcml.data.npy import read_header
 from lcml.data.raw import RawSet, check_size, default_names, listed, rows_of_pixels, unlabelled
 from lcml.errors import DataError, FormatError
 
@@ -41,7 +42,7 @@ def read_npz(path: Path, require_labels: bool = True) -> RawSet:
                 if labels != rows[:1]:
                     raise unlabelled(str(path), rows[0], "examples", labels)
             arrays = [_array(archive, name, path) for name in found[0]]
-    except FileNotFoundError as error:
+    except (FileNotFoundError, PermissionError) as error:
         raise DataError(f"cannot read {path}: {error.strerror}") from error
     except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, RuntimeError, OverflowError) as error:
         raise FormatError(f"not a readable .npz file ({error}); write it again with numpy.savez", path) from error
@@ -72,7 +73,7 @@ def _array(archive: zipfile.ZipFile, name: str, path: Path) -> NDArray[Any]:
 def _header_of(name: str, path: Path) -> Iterator[None]:
     """FormatError for what is wrong with an array."""
     try:
-        with without_warnings():
+        with warnings.catch_warnings(action="ignore"):  # headers as Python 2 and numpy 1 wrote them
             yield
     except (ValueError, MemoryError) as error:
         raise FormatError(f"array {name}: {error}; save numbers or text of fixed width", path) from error

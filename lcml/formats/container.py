@@ -21,6 +21,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from lcml.arrays import frozen
 from lcml.errors import FormatError
 from lcml.files import atomic_writer, open_regular
 
@@ -171,9 +172,7 @@ def _text_array(name: str, part: bytes) -> NDArray[Any]:
     strings = json.loads(part)
     if not isinstance(strings, list) or not all(type(string) is str for string in strings):
         raise ValueError(f"array {name!r}: expected a list of strings")
-    array: NDArray[Any] = np.array(strings, TEXT)
-    array.setflags(write=False)
-    return array
+    return frozen(strings, TEXT)
 
 
 def _refuse_constant(name: str) -> float:

@@ -123,9 +123,9 @@ def _upgraded(content: Mapping[str, Any], arrays: Arrays) -> tuple[Mapping[str, 
     if elements is None:
         return content, arrays
     given = [weights for weights in (literals, elements) if weights is not None]
-    if any(weights.dtype != np.float64 or weights.ndim != 2 or len(weights) != len(elements) for weights in given):
+    if any(w.dtype != np.float64 or w.ndim != 2 for w in given) or len({len(w) for w in given}) > 1:
         raise FormatError(f"expected weights per set, float64, found {[(w.dtype, w.shape) for w in given]}")
-    n_variables = (len(arrays.get("vtree/variable", ())) + 1) // 2
+    n_variables = (np.size(arrays.get("vtree/variable", ())) + 1) // 2
     with_literals = np.full(2 * n_variables, literals is not None)
     kept = {f"0/{name}" if name in _TYPES else name: array for name, array in arrays.items()}
     for name in ("weights/element_weights", "weights/literal_weights"):

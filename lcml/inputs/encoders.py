@@ -14,10 +14,10 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lcml.arrays import FloatArray
+from lcml.arrays import FloatArray, frozen
 from lcml.errors import DataError, FormatError, SettingsError
 from lcml.inputs.encoding import Encoder, State, Words, one_by_one, short_number
-from lcml.inputs.rows import Matrix, check_features, chunks, column_name
+from lcml.inputs.rows import Matrix, check_features, check_finite, chunks, column_name
 
 EncoderKind: TypeAlias = Literal["auto", "columns", "scale", "boolean", "divide"]
 
@@ -34,11 +34,10 @@ class PlainEncoder(Encoder):
 
     def __post_init__(self) -> None:
         for name, values in self.state().items():
-            array = np.array(values, np.float64)
+            array = frozen(values, np.float64)
             if array.ndim != 1:
                 raise DataError(f"{name} must hold one finite number per feature; found shape {array.shape}")
             _check_finite(name, array)
-            array.setflags(write=False)
             object.__setattr__(self, name, array)
 
     @classmethod
@@ -72,7 +71,7 @@ class PlainEncoder(Encoder):
             values = raw[rows].astype(np.float64)
             q[rows] = self._probabilities(values)
             if gaps:
-                check_features(np.nan_to_num(values, posinf=np.inf, neginf=-np.inf))
+                check_finite(np.where(np.isnan(values), 0, values), rows.start)
                 q[rows][np.isnan(values)] = np.nan
         return q
 

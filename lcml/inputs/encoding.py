@@ -6,6 +6,7 @@ kind; how one is fitted to training examples is its own, as the settings are tha
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Protocol, Self, TypeAlias
 
 import numpy as np
@@ -97,52 +98,33 @@ class Encoder(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class EncodedRows:
-    """Rows in a file, or computed when they are read, as probabilities (n, d), float32, encoded when they are read."""
+    """Rows in a file, or computed when they are read, as what `encode` makes of them then: (n, width)."""
 
     rows: Matrix
-    encoder: Encoder
-    gaps: bool = False
-    dtype: ClassVar[np.dtype[Any]] = np.dtype(np.float32)
+    encode: Callable[[Any], NDArray[Any]]
+    width: int
+    dtype: np.dtype[Any] = np.dtype(np.float32)  # noqa: RUF009  # cannot be changed
 
     @property
     def shape(self) -> tuple[int, int]:
-        return len(self.rows), self.encoder.n_outputs
+        return len(self.rows), self.width
 
     def __len__(self) -> int:
         return len(self.rows)
 
-    def __getitem__(self, rows: slice | NDArray[np.integer]) -> NDArray[np.float32]:
-        return self.encoder.encode(self.rows[rows], gaps=self.gaps)
+    def __getitem__(self, rows: slice | NDArray[np.integer]) -> NDArray[Any]:
+        return self.encode(self.rows[rows])
 
 
-@dataclass(frozen=True, eq=False)
-class CodedRows:
-    """Rows of a table, as the codes (n, d) of an encoder of columns when they are read."""
-
-    rows: Matrix
-    encoder: Any
-    dtype: ClassVar[np.dtype[Any]] = np.dtype(np.float64)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return len(self.rows), self.encoder.n_features
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __getitem__(self, rows: slice | NDArray[np.integer]) -> FloatArray:
-        codes: FloatArray = self.encoder.codes(self.rows[rows])
-        return codes
-
-
-def coded(encoder: Any, x: Any) -> FloatArray | CodedRows:
+def coded(encoder: Any, x: Any) -> FloatArray | EncodedRows:
     """As `encoded`, the codes of an encoder of columns; of a table in a file an array too."""
     if isinstance(x, RowSet) and x.is_elsewhere:
-        return CodedRows(x, encoder)
+        return EncodedRows(x, encoder.codes, encoder.n_features, np.dtype(np.float64))
     codes: FloatArray = encoder.codes(x)
     return codes
 
 
 def encoded(encoder: Encoder, x: Any, *, gaps: bool = False) -> NDArray[np.float32] | EncodedRows:
     """Raw examples as probabilities: an array of them, or of rows in a file a view that encodes what is read."""
-    return EncodedRows(x, encoder, gaps) if isinstance(x, RowSet) and x.is_stored else encoder.encode(x, gaps=gaps)
+    encode = partial(encoder.encode, gaps=gaps)
+    return EncodedRows(x, encode, encoder.n_outputs) if isinstance(x, RowSet) and x.is_stored else encode(x)

@@ -275,15 +275,18 @@ def check_features(
         raise DataError(f"{what}; give the columns trained on, in order")
     if raw.dtype.kind == "f" and not gaps:
         for rows in chunks(raw):
-            part = raw[rows]
-            finite = np.isfinite(part)
-            if not finite.all():
-                i, j = np.argwhere(~finite)[0]
-                raise DataError(
-                    f"row {rows.start + i}, {column_name(j, feature_names)} is {part[i, j]}; features must be finite: "
-                    "fill in or drop it (rows and columns count from 0)"
-                )
+            check_finite(raw[rows], rows.start, feature_names)
     return raw
+
+
+def check_finite(values: NDArray[Any], first: int, feature_names: Sequence[str] | None = None) -> None:
+    """DataError where one of the values (n, d), of the rows from `first` on, is NaN or infinity."""
+    if (wrong := np.argwhere(~np.isfinite(values))).size:
+        i, j = wrong[0]
+        raise DataError(
+            f"row {first + i}, {column_name(j, feature_names)} is {values[i, j]}; features must be finite: fill in or "
+            "drop it (rows and columns count from 0)"
+        )
 
 
 def column_name(j: int, feature_names: Sequence[str] | None) -> str:

@@ -137,7 +137,10 @@ def raw_column(name: str, series: Any) -> tuple[RawColumn, NDArray[Any]]:
         raw = RawColumn(name, "text", _texts(distinct))
     else:
         raw = _meant(name, distinct)
-    number = dict(zip(distinct, _numbered(raw, distinct), strict=True))
+    try:
+        number = dict(zip(distinct, _numbered(raw, distinct), strict=True))
+    except OverflowError as error:
+        raise DataError(f"column {name!r} holds a number too large for a float ({error}); drop it") from error
     return raw, np.array([number.get(value, np.nan) for value in listed], np.float64)
 
 
@@ -209,7 +212,7 @@ def days(dates: NDArray[Any]) -> NDArray[np.float64]:
 def _is_gap(value: Any) -> bool:
     """None, NaN, what pandas writes for them, and the empty text."""
     empty = value is None or (isinstance(value, str | bytes) and not value)
-    return empty or type(value).__name__ in ("NAType", "NaTType") or (value != value) is True
+    return empty or type(value).__name__ in ("NAType", "NaTType") or bool(value != value)
 
 
 def is_number(text: str) -> bool:

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from lcml.arrays import FloatArray
 from lcml.backend import Array, Backend
 from lcml.circuits.parts import Part
+from lcml.data import Examples
 from lcml.inputs.encoding import encoded
-from lcml.inputs.rows import Matrix
 from lcml.learning.objective import Objective
 from lcml.learning.parameters import Parameters
 from lcml.learning.solver import SolverSettings, minimise
@@ -46,14 +46,6 @@ class Penalty:
 
 
 @dataclass(frozen=True, eq=False)
-class Labelled:
-    """Raw examples and their class codes (n,)."""
-
-    features: Matrix
-    labels: NDArray[np.int64]
-
-
-@dataclass(frozen=True, eq=False)
 class PrunedStep:
     """A model with so many conditions, fitted again; train, valid: how good it is on the rows that fit and choose."""
 
@@ -65,19 +57,16 @@ class PrunedStep:
 
 def conditions_of(model: LogisticCircuit) -> list[NDArray[np.intp]]:
     """By condition, its features: one per cell."""
-    found: list[NDArray[np.intp]] = []
-    first = 0
-    for part in model.parts:
-        numbers = first + np.arange(part.n_features).reshape(part.view.n_cells, -1)
-        found += list(numbers.T)
-        first += part.n_features
-    return found
+    stops = np.cumsum([part.n_features for part in model.parts])
+    of_parts = np.split(np.arange(stops[-1]), stops[:-1])
+    shaped = (of.reshape(part.view.n_cells, -1) for part, of in zip(model.parts, of_parts, strict=True))
+    return [features for by_cell in shaped for features in by_cell.T]
 
 
 def prune(
     model: LogisticCircuit,
-    train: Labelled,
-    valid: Labelled,
+    train: Examples,
+    valid: Examples,
     penalty: Penalty,
     backend: Backend,
     *,
@@ -104,7 +93,7 @@ def prune(
         model = with_conditions(model, np.isin(np.arange(n), kept))
 
 
-def refitted(model: LogisticCircuit, examples: Labelled, penalty: Penalty, backend: Backend) -> LogisticCircuit:
+def refitted(model: LogisticCircuit, examples: Examples, penalty: Penalty, backend: Backend) -> LogisticCircuit:
     """The model fitted to other examples."""
     return _fitted(model, objective_of(model, examples, backend), penalty)
 
@@ -138,7 +127,7 @@ def with_conditions(model: LogisticCircuit, kept: NDArray[np.bool_]) -> Logistic
     return replace(model, parts=used or tuple(parts[:1]), weights=model.weights[:, columns])
 
 
-def objective_of(model: LogisticCircuit, examples: Labelled, backend: Backend) -> Objective:
+def objective_of(model: LogisticCircuit, examples: Examples, backend: Backend) -> Objective:
     """The mean loss of examples, without penalty, for a weight per feature."""
     store = FeatureStore(model.parts, encoded(model.encoder, examples.features), backend, precision="float32")
     return Objective(store, examples.labels, len(model.classes), link=model.link)

@@ -164,7 +164,7 @@ class TableLearner:
         race = races[0]
         for other in races[1:]:
             race = other if self.is_better(other.best, race.best) else race
-        while race.stale < PATIENCE and race.n_trees < self.settings.trees and not self.stopping():
+        while race.n_trees - race.n_best < PATIENCE and race.n_trees < self.settings.trees and not self.stopping():
             yield from race.grow(min(race.n_trees + BLOCK, self.settings.trees))
         if additive is not None and race.best.log_loss <= (1 - WORTH) * additive.log_loss:
             self._best_quality, self._n_trees, self._depth = race.best, race.n_best, race.depth
@@ -277,11 +277,6 @@ class _Race:
         self._runs = [run.boosted(depth) for run in runs]
         self.best_logits: Sequence[FloatArray] = ()
         self.n_trees = self.n_best = 0
-
-    @property
-    def stale(self) -> int:
-        """Trees since the best."""
-        return self.n_trees - self.n_best
 
     def grow(self, n_trees: int) -> Iterator[RoundReport]:
         """Up to so many trees in all, block by block."""

@@ -21,7 +21,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lcml.arrays import FloatArray
+from lcml.arrays import FloatArray, frozen
 from lcml.backend import Backend, get_backend
 from lcml.circuits.circuit import Circuit, name_of
 from lcml.errors import CircuitError, ContradictionError, DataError
@@ -50,7 +50,7 @@ class ProbabilisticCircuit:
     log_parameters: FloatArray
 
     def __post_init__(self) -> None:
-        log_parameters = np.array(self.log_parameters, dtype=np.float64)
+        log_parameters = frozen(self.log_parameters, np.float64)
         starts = _starts(self.circuit)
         n_expected = self.circuit.n_elements or self.circuit.n_literals
         if log_parameters.shape != (n_expected,):
@@ -61,7 +61,6 @@ class ProbabilisticCircuit:
             raise CircuitError(
                 f"distribution: the parameters of {name_of(self.circuit, gate)} sum to {sums[wrong[0]]}, expected 1"
             )
-        log_parameters.setflags(write=False)
         object.__setattr__(self, "log_parameters", log_parameters)
 
     @classmethod

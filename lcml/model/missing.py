@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from lcml.arrays import FloatArray
+from lcml.arrays import FloatArray, frozen
 from lcml.backend import Backend
 from lcml.circuits.parts import Part
 from lcml.circuits.views import IdentityView, View
@@ -38,10 +38,9 @@ class Missing:
     distribution: ProbabilisticCircuit | None = None
 
     def __post_init__(self) -> None:
-        means = np.array(self.means, dtype=np.float64)
+        means = frozen(self.means, np.float64)
         if means.ndim != 1 or not np.all((means >= 0) & (means <= 1)):
             raise CircuitError(f"missing: expected one probability per variable, found an array of shape {means.shape}")
-        means.setflags(write=False)
         object.__setattr__(self, "means", means)
 
     @property

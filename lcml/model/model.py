@@ -1,14 +1,14 @@
 """The model: an input encoder, circuits over views of it, and one set of weights per class. No training state."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lcml.arrays import FloatArray
+from lcml.arrays import FloatArray, frozen
 from lcml.backend import Array, Backend, Precision, get_backend
 from lcml.circuits.circuit import Circuit
 from lcml.circuits.parts import Part
@@ -43,6 +43,8 @@ class LogisticCircuit:
     missing: Missing | None = None
 
     def __post_init__(self) -> None:
+        if len(set(self.classes)) < max(2, len(self.classes)):
+            raise CircuitError(f"model: expected two different classes or more, found {self.classes!r}")
         of_two = len(self.classes) == 2
         if not (
             isinstance(self.threshold, float) and (0 < self.threshold < 1 if of_two else self.threshold == THRESHOLD)
@@ -52,12 +54,11 @@ class LogisticCircuit:
         n_sets = self.head.n_sets(len(self.classes))
         expected = {"weights": (n_sets, sum(part.n_features for part in self.parts)), "bias": (n_sets,)}
         for name, shape in expected.items():
-            array = np.array(getattr(self, name), dtype=np.float64)
+            array = frozen(getattr(self, name), np.float64)
             if array.shape != shape:
                 raise CircuitError(f"model: expected {name} of shape {shape}, found {array.shape}")
             if not np.all(np.isfinite(array)):
                 raise CircuitError(f"model: {name} holds NaN or infinity")
-            array.setflags(write=False)
             object.__setattr__(self, name, array)
         for part in self.parts:
             if (n_made := self.encoder.n_outputs) != (n_read := part.view.n_inputs):
@@ -94,7 +95,7 @@ class LogisticCircuit:
 
     def __getstate__(self) -> dict[str, Any]:
         """What a copy in another process needs: the fields, not what was compiled."""
-        return {name: value for name, value in self.__dict__.items() if name != "_maps"}
+        return {part.name: getattr(self, part.name) for part in fields(self)}
 
     @property
     def head(self) -> Head:
@@ -180,7 +181,9 @@ class LogisticCircuit:
             values = given if missing is None else missing.filled(given)
             examples = backend.asarray(values, dtype=dtype)
             host: FloatArray = backend.to_host(sum((term(examples) for term in terms), start=0)).T
-            return host if missing is None else missing.with_expected(host, given, lambda f: f @ self.flat_weights.T)
+            if missing is None or not terms:
+                return host
+            return missing.with_expected(host, given, lambda f: f @ self.flat_weights.T)
 
         firsts = range(0, len(inputs), size)
         parts = list(backend.map(chunk, firsts) if len(firsts) > 1 else map(chunk, firsts))

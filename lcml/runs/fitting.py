@@ -16,7 +16,7 @@ from lcml.circuits.vtree import Vtree
 from lcml.data import Examples
 from lcml.errors import SettingsError
 from lcml.inputs.columns import ColumnsEncoder
-from lcml.inputs.encoding import CodedRows, Encoder, coded, encoded
+from lcml.inputs.encoding import EncodedRows, Encoder, coded, encoded
 from lcml.inputs.rows import join
 from lcml.learning.folds import chosen_by_folds
 from lcml.learning.learner import Learner
@@ -152,7 +152,7 @@ def begin(
     if isinstance(encoder, ColumnsEncoder) and with_trees:
         check_policy(chosen.missing, encoder, ())
         sets = [raw] if aside is rest and given.choosing is None else [raw, choosing]
-        column_codes: FloatArray | CodedRows
+        column_codes: FloatArray | EncodedRows
         if engine is None:
             column_codes = np.concatenate([encoder.codes(part.features) for part in sets])
         else:

@@ -249,7 +249,8 @@ def to_learn_from(
             "augment: only images and sequences can be distorted, but these data have no image shape; give one "
             "(--image-shape 28x28, or 1x200 for a sequence) or leave --augment out"
         )
-    lazy = EncodedRows(augmented(examples.features, shape, augmentation, settings.seed), encoder)
+    copies = augmented(examples.features, shape, augmentation, settings.seed)
+    lazy = EncodedRows(copies, encoder.encode, encoder.n_outputs)
     memory = backend.memory_budget() if settings.memory_budget is None else settings.memory_budget * 2**20
     few = 4 * len(lazy) * encoder.n_outputs <= _ENCODED_SHARE * memory
     n_times = augmentation.copies + 1

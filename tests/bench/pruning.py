@@ -17,11 +17,11 @@ import numpy as np
 
 from lcml.arrays import FloatArray
 from lcml.backend import get_backend
-from lcml.data import load_splits
+from lcml.data import Examples, load_splits
 from lcml.explain.contributions import feature_values
 from lcml.formats import load_model
 from lcml.inputs.columns import ColumnsEncoder
-from lcml.learning.pruning import KEPT, NEAR, Labelled, Penalty, conditions_of, costs, objective_of, refitted
+from lcml.learning.pruning import KEPT, NEAR, Penalty, conditions_of, costs, objective_of, refitted
 from lcml.learning.pruning import with_conditions as kept_in
 from lcml.model.head import HEADS
 from lcml.model.metrics import quality
@@ -33,7 +33,7 @@ PATH, STEPS = np.geomspace(0.3, 1e-4, 24), 200
 
 def by_steps(
     model: LogisticCircuit,
-    train: Labelled,
+    train: Examples,
     *,
     penalty: Penalty,
     most: int,
@@ -46,7 +46,7 @@ def by_steps(
     return model
 
 
-def contributions(model: LogisticCircuit, train: Labelled) -> FloatArray:
+def contributions(model: LogisticCircuit, train: Examples) -> FloatArray:
     values = feature_values(model, train.features)
     spread = np.abs(values - values.mean(axis=0)).mean(axis=0)
     return by_condition(model, np.abs(model.weights).sum(axis=0) * spread)
@@ -56,7 +56,7 @@ def by_condition(model: LogisticCircuit, by_feature: FloatArray) -> FloatArray:
     return np.array([by_feature[features].sum() for features in conditions_of(model)])
 
 
-def group_path(model: LogisticCircuit, train: Labelled) -> list[np.ndarray]:
+def group_path(model: LogisticCircuit, train: Examples) -> list[np.ndarray]:
     """The conditions (n_conditions,) that have weights, by penalty, the largest first."""
     x = feature_values(model, train.features)
     centred = x - x.mean(axis=0)
@@ -86,7 +86,7 @@ def main(path: str, data: str, *numbers: str) -> None:
     model = load_model(path)
     known = model.provenance["data"]
     splits = load_splits(data, target=known["target"], seed=known["seed"])
-    train = Labelled(splits.train.features, splits.train.labels)
+    train = splits.train
     near = isinstance(model.encoder, ColumnsEncoder)
     penalties = {"near": Penalty(NEAR, True), "plain": Penalty(model.provenance["training"]["l2"])}
     penalty = penalties["near" if near else "plain"]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lcml.backend import get_backend
 from lcml.circuits.vtree import Vtree, balanced
 from lcml.data.idx import read_idx
-from lcml.errors import FormatError, OutputError, SettingsError
+from lcml.errors import CircuitError, FormatError, OutputError, SettingsError
 from lcml.formats import convert, load_model, read_circuit, read_vtree, save_model, write_circuit, write_vtree
 from lcml.model.model import LogisticCircuit
 from tests.model_strategies import assert_same_bits, assert_same_model, models
@@ -127,6 +127,9 @@ def test_weight_sets_make_classes(tmp_path: Path) -> None:
     three = read_circuit(with_sets(3), balanced(1))
     assert (three.classes, three.link) == ((0, 1, 2), "sigmoid")
     assert read_circuit(with_sets(3), balanced(1), classes=("a", "b", "c")).classes == ("a", "b", "c")
+    for classes in ((7,), (7, 7)):
+        with pytest.raises(CircuitError, match=r"expected two different classes or more, found \(7,"):
+            read_circuit(with_sets(1), balanced(1), classes=classes)
     with pytest.raises(SettingsError, match=r"holds 3 weight set\(s\); 2 classes with link sigmoid take 1"):
         read_circuit(with_sets(3), balanced(1), classes=("a", "b"))
     with pytest.raises(SettingsError, match="above 0; found 0"):

@@ -72,6 +72,8 @@ def test_version_1_without_literal_weights(tmp_path: Path) -> None:
         ({"weights/literal_weights": np.zeros((2, 4))}, "expected weights per set"),
         ({"weights/literal_weights": np.zeros((1, 4), np.float32)}, "expected weights per set"),
         ({"weights/element_weights": np.zeros(4)}, "expected weights per set"),
+        ({"weights/element_weights": np.array(1.0)}, "expected weights per set"),
+        ({"vtree/variable": np.array(3, np.int32)}, "vtree"),
         ({"weights/element_weights": np.zeros((1, 3))}, "expected 8 marks of what carries weights"),
         ({"circuit/elem_sub": np.array([1, 3, 1, 9], np.int32)}, "element 3 of or gate 0"),
     ],

@@ -83,6 +83,14 @@ def test_bad_input_is_refused_with_its_place(x: Any, message: str) -> None:
         fit_encoder("scale", [[0.0, 0.0], [1.0, 1.0]]).encode(x)
 
 
+def test_infinity_among_gaps_is_refused_with_its_place() -> None:
+    """Rows are encoded in chunks of a few MB: this one is not in the first."""
+    x = np.full((3000, 784), np.nan, np.float32)
+    x[2000, 5] = -np.inf
+    with pytest.raises(DataError, match="row 2000, column 5 is -inf"):
+        ScaleEncoder(np.zeros(784), np.ones(784)).encode(x, gaps=True)
+
+
 def test_extreme_values_are_refused_or_scaled_without_overflow() -> None:
     with pytest.raises(DataError, match="column 0 cannot be scaled"):
         fit_encoder("scale", [[-1.7e308], [1.7e308]])

@@ -111,6 +111,7 @@ def test_values_of_one_column_of_objects() -> None:
     frame = pd.DataFrame(
         {
             "mixed": pd.Series(["a", 1, 2.5, True, ""], dtype=object),
+            "gap": pd.Series(["a", np.float64("nan"), "nan", np.float32("nan"), "a"], dtype=object),
             "numbers": pd.Series([1, 2.5, np.float32(0.5), None, NAN], dtype=object),
             "empty": pd.Series([None] * 5, dtype=object),
             "bytes": pd.Series([b"x", b"x", b"y", b"", None], dtype=object),
@@ -121,6 +122,7 @@ def test_values_of_one_column_of_objects() -> None:
         from_frame(frame),
         [
             (RawColumn("mixed", "text", ("a", "1", "2.5")), [0, 1, 2, 1, NAN]),
+            (RawColumn("gap", "text", ("a", "nan")), [0, NAN, 1, NAN, 0]),
             (RawColumn("numbers"), [1, 2.5, 0.5, NAN, NAN]),
             (RawColumn("empty"), [NAN] * 5),
             (RawColumn("bytes", "text", ("x", "y")), [0, 0, 1, NAN, NAN]),
@@ -138,6 +140,7 @@ def test_values_of_one_column_of_objects() -> None:
         (pd.DataFrame(index=[0]), "has no columns"),
         (pd.DataFrame({"a": [[1], [2]]}), "column 'a' holds no single values .* drop it"),
         (pd.DataFrame({"a": [1j, 2j]}, dtype=object), "column 'a' holds complex; expected numbers, text"),
+        (pd.DataFrame({"a": [10**400, 1]}), "column 'a' holds a number too large for a float"),
         (pd.DataFrame({"a": ["x", date(1970, 1, 1)]}), "column 'a' holds date beside others"),
         (pa.table({"a": [{"b": 1}]}), "column 'a' holds no single values"),
     ],

@@ -121,6 +121,16 @@ def test_refuses_policies_that_are_not_defined() -> None:
         of_channels.with_missing("prior", train)
 
 
+def test_a_model_without_weights_expects_its_bias() -> None:
+    circuit = grown(vtrees.balanced(4), 2, 1)
+    model = model_of(circuit, 2)
+    model = LogisticCircuit.flat(
+        circuit, model.encoder, (0, 1), np.zeros((2, circuit.n_elements)), None, model.bias, "softmax"
+    )
+    train, asked = with_gaps(circuit, 2)
+    assert np.all(model.with_missing("expected", train).logits(asked) == model.bias)
+
+
 def test_the_classifier_takes_gaps_by_its_policy() -> None:
     """XOR of two inputs: the third one may be missing; without both the logit is its mean over the four worlds."""
     generator = np.random.default_rng(0)

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -20,7 +20,7 @@ from lcml.data.cluster.shards import Recipe, Shards, working
 from lcml.data.parquet import part_paths
 from lcml.data.raw import RawSet
 from lcml.errors import ClusterError, DataError, SettingsError
-from lcml.inputs.encoding import CodedRows, EncodedRows
+from lcml.inputs.encoding import EncodedRows
 from lcml.inputs.rows import Matrix, Rows, select
 from lcml.inputs.table import Table
 
@@ -107,15 +107,13 @@ def connected(address: str) -> Iterator[ClusterEngine]:
         yield stack.enter_context(_engine(client))
 
 
-@contextmanager
-def current() -> Iterator[ClusterEngine]:
+def current() -> AbstractContextManager[ClusterEngine]:
     """The cluster of the client that this process has made last. Raises ClusterError where it has none."""
     try:
         client = Client.current()
     except ValueError:
         raise ClusterError("dask collections are learned from by a cluster: make a distributed.Client first") from None
-    with _engine(client) as engine:
-        yield engine
+    return _engine(client)
 
 
 def computed(values: Any) -> Any:
@@ -123,23 +121,18 @@ def computed(values: Any) -> Any:
     return dask.compute(values)[0]
 
 
-@contextmanager
-def _engine(client: Client) -> Iterator[ClusterEngine]:
+def _engine(client: Client) -> AbstractContextManager[ClusterEngine]:
     """The workers of a client, which forget everything at the end."""
     try:
         client.wait_for_workers(1, timeout=CONNECT_SECONDS)
     except TimeoutError:
         raise ClusterError(f"the cluster at {client.scheduler.address} has no worker; start some") from None
-    engine = ClusterEngine(client)
-    try:
-        yield engine
-    finally:
-        engine.close()
+    return closing(ClusterEngine(client))
 
 
 def _part(rows: Matrix, first: int, stop: int) -> tuple[Matrix, dict[int, Any]]:
     """Rows as they are sent to their holder, and the pieces of a collection that they are read from."""
-    if not isinstance(rows, EncodedRows | CodedRows):
+    if not isinstance(rows, EncodedRows):
         return rows[first:stop], {}
     part = replace(rows, rows=select(rows.rows, np.arange(first, stop)))
     raw = part.rows.values if isinstance(part.rows, Table) else part.rows

@@ -215,6 +215,6 @@ def working(client: Client) -> set[str]:
 
 def _messages(function: Callable[..., object], args: Sequence[tuple[Any, ...]]) -> list[bytes]:
     """What is sent to every holder; equal arguments once for all."""
-    if all(own is args[0] or not own for own in args):
+    if all(own is args[0] for own in args):
         return [cloudpickle.dumps((function, args[0]))] * len(args)
     return [cloudpickle.dumps((function, own)) for own in args]
