@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib.util import find_spec
 from typing import Annotated, Any
 
 import typer
 
 from lcml.backend import Backend, BackendName, get_backend, why_slow
 from lcml.data.named import NAMED_SETS
+from lcml.errors import MissingDependencyError
 from lcml.inputs.channels import CHANNELS
 from lcml.learning.fields import AnyField, about, is_list
 from lcml.runs.config import options
@@ -86,6 +88,13 @@ def note(sentence: str | None) -> None:
     """A line on stderr, beside what a command prints; nothing for None."""
     if sentence:
         typer.echo(f"lcml: {sentence}", err=True)
+
+
+def require_packages(*packages: str, extra: str, purpose: str) -> None:
+    """MissingDependencyError for the first of these packages that is not installed."""
+    for package in packages:
+        if find_spec(package) is None:
+            raise MissingDependencyError(package, extra, purpose)
 
 
 def open_backend(name: BackendName) -> Backend:

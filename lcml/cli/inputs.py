@@ -47,8 +47,9 @@ def rows_to_measure(
     if rows is not None and rows not in get_args(RowsName):
         raise SettingsError(f"rows: expected one of {', '.join(get_args(RowsName))}, found {rows!r}")
     options = _options(model, target, data_dir)
-    splits = _trained_on(model, data, target, data_dir)
-    if splits is None:
+    try:
+        splits = trained_splits(model, data, target, data_dir)
+    except DataError:
         return _of_other_data(model, data, rows, options)
     n_seen = len(splits.train) + len(splits.valid)
     if rows == "all" or (rows is None and not len(splits.test)):
@@ -76,22 +77,11 @@ _SEEN = "{} trained the model or chose it: the figure is not one of new examples
 _UNKNOWN = "the model does not say which rows trained it: these may be among them, and the figure too good"
 
 
-def _trained_on(model: LogisticCircuit, data: str, target: str | None, data_dir: str | None) -> DataSplits | None:
-    """The training's division of `data`, None where these are other data."""
-    fingerprint = model.facts("data").get("fingerprint")
-    try:
-        splits = load_splits(data, **_division(model, target, data_dir))
-    except DataError:
-        return None
-    return splits if splits.fingerprint == fingerprint and splits.classes == model.classes else None
-
-
 def trained_splits(model: LogisticCircuit, data: str, target: str | None, data_dir: str | None) -> DataSplits:
     """The division of the data that the model was trained on. DataError for others, whose test rows would train."""
-    load_splits(data, **_division(model, target, data_dir))
-    splits = _trained_on(model, data, target, data_dir)
-    if splits is None:
-        name = model.facts("data").get("name", "unknown: the model has no provenance")
+    splits, known = load_splits(data, **_division(model, target, data_dir)), model.facts("data")
+    if splits.fingerprint != known.get("fingerprint") or splits.classes != model.classes:
+        name = known.get("name", "unknown: the model has no provenance")
         raise DataError(
             f"{data} is not what the model was trained on ({name}), so which of its rows are for the test is not "
             "known; give the data trained on"

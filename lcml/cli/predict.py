@@ -2,7 +2,6 @@
 
 import contextlib
 from collections.abc import Iterable, Iterator
-from importlib.util import find_spec
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
@@ -17,6 +16,7 @@ from lcml.cli.common import (
     note,
     open_backend,
     option,
+    require_packages,
 )
 
 if TYPE_CHECKING:
@@ -49,13 +49,12 @@ def predict(
     predicted.
     """
     from lcml.cli.inputs import read_examples
-    from lcml.errors import MissingDependencyError
     from lcml.files import atomic_writer
     from lcml.formats import load_model
 
     to_parquet = output is not None and output.lower().endswith(_PARQUET)
-    if to_parquet and find_spec("pyarrow") is None:
-        raise MissingDependencyError("pyarrow", "tables", "writing Parquet")
+    if to_parquet:
+        require_packages("pyarrow", extra="tables", purpose="writing Parquet")
     device = open_backend(backend)
     loaded = load_model(model)
     examples = read_examples(loaded, data, target=target, data_dir=data_dir, require_labels=False)

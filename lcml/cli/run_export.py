@@ -5,11 +5,10 @@ import hashlib
 import json
 import tempfile
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lcml.errors import MissingDependencyError
+from lcml.cli.common import require_packages
 from lcml.explain.names import known_names
 from lcml.formats import load_model
 from lcml.model.model import LogisticCircuit
@@ -47,9 +46,7 @@ class Exported:
 
 def require_exporter() -> None:
     """MissingDependencyError where the extra `export` is missing."""
-    for package in ("onnx", "onnxruntime"):
-        if find_spec(package) is None:
-            raise MissingDependencyError(package, "export", "export to ONNX")
+    require_packages("onnx", "onnxruntime", extra="export", purpose="export to ONNX")
 
 
 def export_file(source: str | Path, output: str | Path, **options: Any) -> Exported:

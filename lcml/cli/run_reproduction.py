@@ -1,16 +1,15 @@
 """What `lcml reproduce` does once its options are known. Heavy to import: the command does so when it runs."""
 
 import dataclasses
-import importlib.util
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 
 import typer
 
-from lcml.cli.common import print_json
+from lcml.cli.common import print_json, require_packages
 from lcml.cli.run_training import watched
 from lcml.cli.signals import StopSignals
-from lcml.errors import MissingDependencyError, SettingsError
+from lcml.errors import SettingsError
 from lcml.runs.recipes import recipe_names
 from lcml.runs.reproduce import runner
 from lcml.runs.reproduce.experiments import Row, rows_of
@@ -32,7 +31,9 @@ def run(
     """
     rows = rows_of(tables, recipe_names())
     chosen = _matching(rows, "row", wanted) - _matching(rows, "skip", skipped)
-    _require_packages(setup)
+    if not setup.no_tracking:  # what the end needs, before anything is done
+        import_mlflow(store_uri(setup.tracking_uri))
+    require_packages("matplotlib", extra="tracking", purpose="drawing accuracy against size")
     results = _results_there(rows, setup)
     missing = [row for row in rows if row not in results and row in chosen]
     exit_code = 0
@@ -107,11 +108,3 @@ def _tracker(setup: Setup, notify: Callable[[str], None]) -> Tracker:
     if setup.no_tracking:
         return NullTracker()
     return MlflowTracker(setup.tracking_uri, experiment_name(None, runner.EXPERIMENT), notify=notify)
-
-
-def _require_packages(setup: Setup) -> None:
-    """Fail before anything is done where what the end needs is missing."""
-    if not setup.no_tracking:
-        import_mlflow(store_uri(setup.tracking_uri))
-    if importlib.util.find_spec("matplotlib") is None:
-        raise MissingDependencyError("matplotlib", "tracking", "drawing accuracy against size")

@@ -1,6 +1,5 @@
 """What `lcml train` does once its options are known. Heavy to import: the command does so when it runs."""
 
-import importlib.util
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -10,7 +9,7 @@ import typer
 
 from lcml.backend.machine import peak_memory_mb
 from lcml.cli import run_export
-from lcml.cli.common import note, open_backend, print_table
+from lcml.cli.common import note, open_backend, print_table, require_packages
 from lcml.cli.progress import TrainProgress
 from lcml.cli.resume import resume
 from lcml.cli.run_export import Exported
@@ -37,7 +36,8 @@ def prepared_run(options: Mapping[str, Any], resumed: str | None) -> Iterator[Pr
     if config.export:
         run_export.require_exporter()
     if not config.no_tracking:
-        _require_tracking(store_uri(config.tracking_uri))
+        import_mlflow(store_uri(config.tracking_uri))
+        require_packages("matplotlib", extra="tracking", purpose="tracking (--no-tracking does without it)")
     open_backend(config.backend)
     with nullcontext() if config.cluster is None else _connected(config.cluster) as engine:
         prepared = prepare(config, checkpoint, path, engine)
@@ -213,10 +213,3 @@ def _next_steps(prepared: Prepared, outcome: Outcome, tracker: Tracker, exported
     if exported is not None and exported.model_id is not None:
         steps.append(f"lcml register {exported.run_id} --name NAME --alias champion")
     return steps
-
-
-def _require_tracking(uri: str) -> None:
-    """Fail before anything is done where the extra `tracking` is missing."""
-    import_mlflow(uri)
-    if importlib.util.find_spec("matplotlib") is None:
-        raise MissingDependencyError("matplotlib", "tracking", "tracking (--no-tracking does without it)")

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from lcml.cli.common import TrackingUriOption
+from lcml.cli.common import TrackingUriOption, require_packages
 
 TYPER_OPTIONS = {"add_help_option": False, "context_settings": {"ignore_unknown_options": True}}
 """Options that are not ours, --help among them, are the service's."""
@@ -28,15 +28,11 @@ def serve(
     served under its name and version. All other options are those of the service, below.
     """
     import tempfile
-    from importlib.util import find_spec
     from pathlib import Path
 
-    from lcml.errors import MissingDependencyError
     from lcml.tracking import fetch_onnx, is_reference
 
-    for package in _NEEDED:
-        if find_spec(package) is None:
-            raise MissingDependencyError(package, "serving", "lcml serve")
+    require_packages(*_NEEDED, extra="serving", purpose="lcml serve")
     from lcml_serving.__main__ import main
 
     given = arguments or []

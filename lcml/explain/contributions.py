@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lcml.arrays import FloatArray
 from lcml.backend import Backend, get_backend
@@ -58,9 +57,13 @@ def contributions(model: LogisticCircuit, x: Any) -> FloatArray:
 def feature_values(model: LogisticCircuit, x: Any, backend: Backend | None = None) -> FloatArray:
     """(n_examples, n_features) every feature: flows, pooled where the part's view has windows, of examples
     that lack inputs as the model's policy expects them. In float64 by numpy, or in single precision by `backend`."""
-    encoded = model.encode(x)
-    values = encoded.astype(np.float64) if backend is None else encoded
-    found = _values(model, values, backend or get_backend("numpy"))
+    encoded, device = model.encode(x), backend or get_backend("numpy")
+    examples = device.asarray(encoded.astype(np.float64) if backend is None else encoded)
+    values = [np.zeros((len(encoded), 0))]
+    for part in model.parts:
+        if part.n_features:
+            values.append(device.to_host(FeatureMap(part.view, part.circuit, part.flows, device).values(examples)).T)
+    found: FloatArray = np.concatenate(values, axis=1)
     if model.missing is None:
         return found
     return model.missing.with_expected(found, model.encoder.encode(x, gaps=True), lambda f: f[:, model.parts[0].flows])
@@ -153,15 +156,6 @@ def top_conditions(
         shown = [(group_in_words(model, groups[i], names), float(weights[i])) for i in _largest(weights, top)]
         found[model.classes[code]] = shown
     return found
-
-
-def _values(model: LogisticCircuit, encoded: NDArray[np.floating], backend: Backend) -> FloatArray:
-    """(n_examples, n_features) every feature of encoded examples, in their precision computed."""
-    found, examples = [np.zeros((len(encoded), 0))], backend.asarray(encoded)
-    for part in model.parts:
-        if part.n_features:
-            found.append(backend.to_host(FeatureMap(part.view, part.circuit, part.flows, backend).values(examples)).T)
-    return np.concatenate(found, axis=1)
 
 
 def class_weights(model: LogisticCircuit, code: int) -> tuple[FloatArray, float]:

@@ -245,10 +245,13 @@ class TrainConfig:
         """The options that decide what the model becomes, by name, as plain values."""
         return {name: value for name, value in self.as_dict().items() if name not in PLACES}
 
+    def given(self) -> dict[str, Any]:
+        """The settings that have a value."""
+        return {name: value for name, value in self.settings().items() if value not in (None, [])}
+
     def as_toml(self) -> str:
         """The settings that have a value, as a file that `lcml train --config` reads."""
-        values = {name: value for name, value in self.settings().items() if value not in (None, [])}
-        values |= {name: escaped(value) for name, value in values.items() if isinstance(value, str)}
+        values = {name: escaped(value) if isinstance(value, str) else value for name, value in self.given().items()}
         return "".join(f"{name} = {json.dumps(value, ensure_ascii=False)}\n" for name, value in values.items())
 
 

@@ -25,7 +25,7 @@ from lcml.learning.state import EncodedSet, FitState, RoundReport
 from lcml.learning.table_learner import TableLearner
 from lcml.model.missing import check_policy
 from lcml.runs.parameters import Parameters
-from lcml.runs.places import choose_places, choose_vtree, encoded_shape
+from lcml.runs.places import choose_places, choose_vtree
 from lcml.runs.preparation import check_shape, grows_trees, make_encoder, takes_columns, to_learn_from
 from lcml.runs.specs import parse_augment, parse_view
 from lcml.runs.weighting import class_weights, divided, joined_weights, merged
@@ -172,7 +172,7 @@ def begin(
         return Begun(chosen, given, of_table_learner, settings, encoder, left_out, (), None)
     train = training(rest)
     valid = EncodedSet(encoded(encoder, choosing.features), choosing.labels, choosing_weights)
-    seen = encoded_shape(encoder, shape)
+    seen = encoder.output_shape or shape
     whole = partial(choose_vtree, chosen.vtree, seen, train, seed=settings.seed, blocks=encoder.blocks)
     views = [parse_view(text) for text in chosen.view or ("whole",)]
     places = choose_places(views, encoder, shape, whole) if before is None else before.places

@@ -21,17 +21,12 @@ _EXAMPLES_FOR_INFORMATION = 16384
 """Examples that tell mutual information well enough: its standard error is then below 0.01."""
 
 
-def encoded_shape(encoder: Encoder, shape: Shape | None) -> Shape | None:
-    """Channels, rows and columns of what `encoder` makes of examples of that shape."""
-    return encoder.output_shape or shape
-
-
 def choose_places(
     views: Sequence[ViewSpec], encoder: Encoder, shape: Shape | None, whole: Callable[[], Vtree]
 ) -> tuple[tuple[View, Vtree], ...]:
     """The view and vtree of every part, in the order of `views`; SettingsError where one does not fit, or where two
     parts would be the same: they would share their weights out, and nothing be gained."""
-    seen = encoded_shape(encoder, shape)
+    seen = encoder.output_shape or shape
     made = [(spec, place) for spec in views for place in spec.places(seen, encoder.channels, whole)]
     first: dict[tuple[bytes | bool, ...], ViewSpec] = {}
     for spec, (view, vtree) in made:

@@ -34,7 +34,7 @@ from lcml.learning.state import EncodedSet
 from lcml.model.missing import check_policy
 from lcml.runs.checkpoint import Checkpoint
 from lcml.runs.config import TrainConfig
-from lcml.runs.places import choose_places, choose_vtree, encoded_shape
+from lcml.runs.places import choose_places, choose_vtree
 from lcml.runs.specs import Shape, full_shape
 
 _MIXED_ROWS = 32  # neighbours that stay together when examples are mixed: one reading of a disk gets them all
@@ -123,7 +123,7 @@ def prepare(
     if resumed is None and with_trees:
         checkpoint = Checkpoint(config, splits.fingerprint, (), config.run_name or checkpoint_path.stem)
     elif resumed is None:
-        seen = encoded_shape(encoder, shape)
+        seen = encoder.output_shape or shape
         whole = partial(choose_vtree, config.vtree, seen, train, config.vtree_offset, config.learn.seed, encoder.blocks)
         places = choose_places(config.views, encoder, shape, whole)
         checkpoint = Checkpoint(config, splits.fingerprint, places, config.run_name or checkpoint_path.stem)

@@ -3,13 +3,10 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from pathlib import Path
-from typing import Any
 
 from lcml.data import DataSplits
 from lcml.learning.selection import ChosenSplit
 from lcml.learning.state import RoundReport
-from lcml.runs.config import TrainConfig
 from lcml.tracking import DatasetRecord
 
 CHECKPOINT_TAG = "lcml.checkpoint"
@@ -117,21 +114,6 @@ def split_lines(log: SplitLog, variable_names: Sequence[Sequence[str]]) -> Itera
                 "added": choice.added,
             }
             yield json.dumps(record) + "\n"
-
-
-def run_params(config: TrainConfig) -> dict[str, Any]:
-    """The parameters of a run: the settings that have a value."""
-    return {name: value for name, value in config.settings().items() if value not in (None, [])}
-
-
-def run_tags(checkpoint: Path, data: str, backend: str, device: str) -> dict[str, str]:
-    """The tags of a run: where its checkpoint is, the name of its data, and where it computes."""
-    return {
-        CHECKPOINT_TAG: str(checkpoint.resolve()),
-        "lcml.data": data,
-        "lcml.backend": backend,
-        "lcml.device": device,
-    }
 
 
 def dataset_record(splits: DataSplits) -> DatasetRecord:

@@ -27,7 +27,7 @@ from lcml.model.model import LogisticCircuit
 from lcml.runs.checkpoint import save_checkpoint
 from lcml.runs.figures import class_lines, class_metrics, final_metrics
 from lcml.runs.preparation import Prepared
-from lcml.runs.records import MODEL_ARTIFACT, RoundRecord, dataset_record, history, run_params, run_tags, split_lines
+from lcml.runs.records import CHECKPOINT_TAG, MODEL_ARTIFACT, RoundRecord, dataset_record, history, split_lines
 from lcml.runs.reference import with_reference
 from lcml.runs.specs import Shape
 from lcml.tracking import Status, Tracker
@@ -128,10 +128,12 @@ class _Run:
         for directory in {prepared.config.model_path.parent, prepared.checkpoint_path.parent}:
             remove_unfinished(directory)
         backend = prepared.backend
+        tags = {CHECKPOINT_TAG: str(prepared.checkpoint_path.resolve()), "lcml.data": prepared.splits.name}
+        tags |= {"lcml.backend": backend.name, "lcml.device": backend.device}
         self.tracker.start(
             checkpoint.run_name,
-            run_params(prepared.config),
-            run_tags(prepared.checkpoint_path, prepared.splits.name, backend.name, backend.device),
+            prepared.config.given(),
+            tags,
             dataset_record(prepared.splits),
             run_id=checkpoint.run_id,
         )

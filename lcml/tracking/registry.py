@@ -17,7 +17,7 @@ from lcml.errors import TrackingError
 from lcml.tracking.address import shown
 from lcml.tracking.models import CONFIG, described, log_model, ready_models, untraced
 from lcml.tracking.runs import opened
-from lcml.tracking.store import Store, quiet
+from lcml.tracking.store import quiet
 
 MODEL_FILE = "model.onnx"
 EXPLANATION_FILE = "model.explain.json"
@@ -92,7 +92,10 @@ def register(run_id: str, name: str, alias: str | None = None, uri: str | None =
     with opened(uri) as store:
         from mlflow.exceptions import MlflowException
 
-        logged = _last_model(store, run_id)
+        models = ready_models(store, run_id, MODEL_NAME)
+        if not models:
+            raise TrackingError(f"run {run_id} has no ONNX model; log one with `lcml export --run {run_id}`")
+        logged = models[-1]
         try:
             store.client.create_registered_model(name)
         except MlflowException as error:
@@ -150,8 +153,7 @@ def _write_model(directory: Path, files: Mapping[str, bytes], example: Any, run_
         import mlflow.pyfunc
         from mlflow.models import infer_signature
 
-    model, loader = described(run_id, logged), Path(LOADER_FILE)
-    with quiet():
+        model, loader = described(run_id, logged), Path(LOADER_FILE)
         mlflow.onnx.save_model(
             files[MODEL_FILE],
             str(directory),
@@ -173,10 +175,3 @@ def _write_model(directory: Path, files: Mapping[str, bytes], example: Any, run_
         predicted = untraced(mlflow.pyfunc.load_model)(str(directory), suppress_warnings=True).predict(example)
         model.signature = infer_signature(example, predicted)
     model.save(str(directory / "MLmodel"))
-
-
-def _last_model(store: Store, run_id: str) -> Any:
-    found = ready_models(store, run_id, MODEL_NAME)
-    if not found:
-        raise TrackingError(f"run {run_id} has no ONNX model; log one with `lcml export --run {run_id}`")
-    return found[-1]

@@ -10,7 +10,7 @@ import os
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -133,15 +133,17 @@ class Store:
                 if name.isdecimal():
                     raise TrackingError(f"{shown(self.uri)} has no experiment {name}; give its name, or the id of one")
                 try:
-                    made = self.client.create_experiment(name, artifact_location or self._artifacts())
-                    return self._for_learning(str(made), {})
+                    where = artifact_location or self._artifacts()
+                    return str(self.client.create_experiment(name, where, {_KIND_TAG: _KIND}))
                 except MlflowException as error:  # another process was quicker
                     found = self.find_experiment(name)
                     if found is None:
                         raise error
         if found.lifecycle_stage == "deleted":
             raise TrackingError(f"experiment {name!r} is deleted; run `mlflow experiments restore` or name another")
-        return self._for_learning(str(found.experiment_id), found.tags)
+        if _KIND_TAG not in found.tags:  # its pages are those of machine learning, unless somebody chose otherwise
+            self.client.set_experiment_tag(found.experiment_id, _KIND_TAG, _KIND)
+        return str(found.experiment_id)
 
     def find_experiment(self, name: str) -> Any:
         """The experiment of that name or else of that id, None where there is none."""
@@ -234,12 +236,6 @@ class Store:
         """Set the final status of the run that was opened at time `opened`, unless it was opened again since."""
         if _opened(self.client.get_run(run_id)) <= opened:
             self.client.set_terminated(run_id, finish.status, finish.time)
-
-    def _for_learning(self, experiment: str, tags: Mapping[str, str]) -> str:
-        """See to it that the experiment's pages are those of machine learning, unless somebody chose otherwise."""
-        if _KIND_TAG not in tags:
-            self.client.set_experiment_tag(experiment, _KIND_TAG, _KIND)
-        return experiment
 
     def _find(self, start: RunStart, experiment: str) -> Any:
         from mlflow.exceptions import MlflowException

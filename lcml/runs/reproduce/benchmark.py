@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 from typing import Any, TypeVar
 
@@ -103,7 +104,7 @@ def measure(
         tasks: dict[tuple[str, str], Callable[[], object]] = {}
         for backend in backends:
             tasks[backend.name, "features"] = _features(model, batch, backend)
-            tasks[backend.name, "predictions"] = _predictions(model, batch, backend)
+            tasks[backend.name, "predictions"] = partial(model.predict, batch, backend)
         times = interleaved(tasks, rounds, seconds)
         rates = {task: size / time for task, time in times.items()}
         for name in (backend.name for backend in backends):
@@ -146,7 +147,3 @@ def _features(model: LogisticCircuit, batch: NDArray[np.generic], backend: Backe
 
     firsts = range(0, len(batch), size)
     return lambda: list(backend.map(chunk, firsts) if len(firsts) > 1 else map(chunk, firsts))
-
-
-def _predictions(model: LogisticCircuit, batch: NDArray[np.generic], backend: Backend) -> Callable[[], object]:
-    return lambda: model.predict(batch, backend)
