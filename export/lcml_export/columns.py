@@ -23,11 +23,7 @@ def codes(
     for given in dict.fromkeys(types):
         own = [j for j, dtype in enumerate(types) if dtype == given]
         columns = [encoder.columns[j] for j in own]
-        names = (
-            [_place(graph, column, column.gaps or keeps_gaps) for column in columns]
-            if given == "text"
-            else [c.name for c in columns]
-        )
+        names = [_place(graph, c, c.gaps or keeps_gaps) if given == "text" else c.name for c in columns]
         joined = graph.concat(names, axis=1)
         same = ("float32" if given == "text" else given) == np.dtype(kind).name
         parts.append(joined if same else graph.op("Cast", joined, to=onnx_type(kind)))
@@ -94,14 +90,11 @@ def encode_columns(graph: Graph, encoder: ColumnsEncoder, features: str, input_t
             values = graph.op("Clip", shares, graph.constant(0, kind), graph.constant(1, kind))
         elif form == "category":
             values = graph.op("Equal", graph.columns(filled, index), graph.constant(low, kind))
-        else:  # Less is false of NaN; Not and Less, as for thresholds
-            x, gap_below = graph.columns(known, index), form == "step"
-            before = np.nextafter(np.array(low, kind), kind(-np.inf))
-            values = (
-                graph.op("Less", graph.constant(before), x)
-                if gap_below
-                else graph.op("Not", graph.op("Less", x, graph.constant(low, kind)))
-            )
+        elif form == "step":  # Less is false of NaN, so a gap is below
+            x, before = graph.columns(known, index), np.nextafter(np.array(low, kind), kind(-np.inf))
+            values = graph.op("Less", graph.constant(before), x)
+        else:  # Not and Less, as for thresholds: a gap is above
+            values = graph.op("Not", graph.op("Less", graph.columns(known, index), graph.constant(low, kind)))
         is_float32 = form == "gap" or (form == "between" and single)
         blocks.append(values if is_float32 else graph.op("Cast", values, to=onnx_type(np.float32)))
     encoded = graph.concat(blocks, axis=1)

@@ -58,10 +58,9 @@ def compile_model(model: LogisticCircuit, passes: bool) -> CompiledModel:
     parts = list(zip(model.parts, model.flow_weights, strict=True))
     if passes:
         return CompiledModel(None, tuple(_by_passes(*part) for part in parts), model.bias)
-    whole, others = [], []
+    whole = []
     for part, weights in parts:
         if isinstance(part.view, WindowView):
-            others.append((part, weights))
             continue
         terms = reduce_flows(part.circuit, weights[:, 0])
         if isinstance(part.view, SelectedView):
@@ -69,25 +68,21 @@ def compile_model(model: LogisticCircuit, passes: bool) -> CompiledModel:
         whole.append(terms)
     program = factor(merged(whole)) if whole else None
     bias = model.bias if program is None else model.bias + program.bias
-    pooled = []
-    for part, weights in others:
-        compiled, gain = _compiled(part, weights)
-        pooled.append(compiled)
-        bias = bias + gain
-    return CompiledModel(program, tuple(pooled), bias)
+    pooled = [_compiled(*part) for part in parts if isinstance(part[0].view, WindowView)]
+    return CompiledModel(program, tuple(part for part, _ in pooled), sum((gain for _, gain in pooled), start=bias))
 
 
-def _compiled(part: Part, weights: FloatArray) -> tuple[PooledPart, FloatArray | float]:
+def _compiled(part: Part, weights: FloatArray) -> tuple[PooledPart, FloatArray]:
     """A part with windows, and what the bias gains."""
     by_passes = _by_passes(part, weights)
     flows, (n_sets, n_cells, n_flows) = by_passes.flows, weights.shape
     try:
         if part.view.root:
             program = factor(flows_as_terms(part.circuit, flows), POOLED_TABLE_DEPTH)
-            return PooledPart(part, flows, by_passes.weights, program), 0.0
+            return PooledPart(part, flows, by_passes.weights, program), np.zeros(n_sets)
         program = factor(reduce_flows(part.circuit, weights.reshape(-1, n_flows)), POOLED_TABLE_DEPTH)
     except CircuitError:
-        return by_passes, 0.0
+        return by_passes, np.zeros(n_sets)
     by_cell = program.weights.reshape(n_sets, n_cells, -1)
     return PooledPart(part, flows, by_cell, program), program.bias.reshape(n_sets, n_cells).sum(axis=1)
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from onnx import TensorProto, helper
+from onnx import TensorProto
 
 from lcml.explain.contributions import feature_conditions
 from lcml.model.model import LogisticCircuit
@@ -55,10 +55,7 @@ def contributions(graph: Graph, model: LogisticCircuit, codes: str, input_type: 
     explained, plain = graph.body("explain"), graph.body("plain")
     wanted = explained.op("Identity", tiled(explained, rows, inputs, width, tile))
     nothing = plain.op("Expand", plain.constant(0, np.float32), plain.constant([0, width]))
-    branches = [
-        body.as_body([], [helper.make_tensor_value_info(value, TensorProto.FLOAT, [None, width])])
-        for body, value in ((explained, wanted), (plain, nothing))
-    ]
+    branches = explained.as_body([], wanted, width), plain.as_body([], nothing, width)
     graph.op("If", SWITCH, then_branch=branches[0], else_branch=branches[1], output="contributions")
 
 

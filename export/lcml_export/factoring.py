@@ -28,8 +28,8 @@ def factor(term_sum: TermSum, table_depth: int = TABLE_DEPTH, min_shared: int = 
     pairs = _Pairs([set(term) for term in term_sum.terms], n_literals, table_depth)
     pairs.run(min_shared)
     table, row_of = _table(pairs, n_literals)
-    nodes = _trie([frozenset(row_of[factor] for factor in factors) for factors in pairs.terms])
-    return _assemble(term_sum, table, nodes)
+    nodes, node_of_term = _trie([frozenset(row_of[factor] for factor in factors) for factors in pairs.terms])
+    return _assemble(term_sum, table, nodes, node_of_term)
 
 
 class _Pairs:
@@ -87,12 +87,6 @@ class _Node:
     depth: int
 
 
-@dataclass(frozen=True)
-class _Trie:
-    nodes: list[_Node]
-    node_of_term: dict[int, int]
-
-
 def _table(pairs: _Pairs, n_literals: int) -> tuple[tuple[Products, ...], dict[int, int]]:
     """The table's layers, and the table row of every factor."""
     row_of = {literal: literal for literal in range(n_literals)}
@@ -106,7 +100,8 @@ def _table(pairs: _Pairs, n_literals: int) -> tuple[tuple[Products, ...], dict[i
     return tuple(layers), row_of
 
 
-def _trie(terms: list[frozenset[int]]) -> _Trie:
+def _trie(terms: list[frozenset[int]]) -> tuple[list[_Node], dict[int, int]]:
+    """The nodes, and the node of every term."""
     nodes: list[_Node] = []
     node_of_term: dict[int, int] = {}
     pending: list[tuple[int, int, dict[int, frozenset[int]]]] = [(-1, 0, dict(enumerate(terms)))]
@@ -131,30 +126,29 @@ def _trie(terms: list[frozenset[int]]) -> _Trie:
                     users[other].discard(index)
             pending.append((len(nodes), depth + 1, below))
             nodes.append(_Node(parent, row, depth))
-    return _Trie(nodes, node_of_term)
+    return nodes, node_of_term
 
 
-def _assemble(term_sum: TermSum, table: tuple[Products, ...], trie: _Trie) -> Program:
+def _assemble(
+    term_sum: TermSum, table: tuple[Products, ...], nodes: list[_Node], node_of_term: dict[int, int]
+) -> Program:
     """Order the trie's nodes by layers; its first level is the table itself."""
-    by_depth: list[list[int]] = [[] for _ in range(1 + max(node.depth for node in trie.nodes))]
-    for number, node in enumerate(trie.nodes):
+    by_depth: list[list[int]] = [[] for _ in range(1 + max(node.depth for node in nodes))]
+    for number, node in enumerate(nodes):
         by_depth[node.depth].append(number)
-    place = {number: trie.nodes[number].row for number in by_depth[0]}
-    parents = {node.parent for node in trie.nodes}
+    place = {number: nodes[number].row for number in by_depth[0]}
+    parents = {node.parent for node in nodes}
     chain = []
-    column_of: dict[int, int] = {}
-    table_features = sorted({place[n] for n in trie.node_of_term.values() if trie.nodes[n].depth == 0})
-    n_features = len(table_features)
+    first = sorted(place.keys() & set(node_of_term.values()), key=place.__getitem__)
+    column_of = {number: column for column, number in enumerate(first)}
     for members in by_depth[1:]:
-        members.sort(key=lambda n: (n not in parents, place[trie.nodes[n].parent], trie.nodes[n].row))
-        wires = np.array([(place[trie.nodes[n].parent], trie.nodes[n].row) for n in members], dtype=np.int64)
+        members.sort(key=lambda n: (n not in parents, place[nodes[n].parent], nodes[n].row))
+        wires = np.array([(place[nodes[n].parent], nodes[n].row) for n in members], dtype=np.int64)
         chain.append(Products(wires[:, 0], wires[:, 1]))
         place.update((number, i) for i, number in enumerate(members))
-        column_of.update((number, n_features + i) for i, number in enumerate(members))
-        n_features += len(members)
-    column_of.update((n, table_features.index(place[n])) for n in set(by_depth[0]) & set(trie.node_of_term.values()))
-    weights = np.zeros((len(term_sum.bias), n_features))
-    for index, number in trie.node_of_term.items():
+        column_of |= {number: len(column_of) + i for i, number in enumerate(members)}
+    weights = np.zeros((len(term_sum.bias), len(column_of)))
+    for index, number in node_of_term.items():
         weights[:, column_of[number]] += term_sum.weights[:, index]
-    features = np.array(table_features, dtype=np.int64)
-    return Program(term_sum.n_variables, table, tuple(chain), features, weights, term_sum.bias)
+    table_features = np.array([nodes[number].row for number in first], dtype=np.int64)
+    return Program(term_sum.n_variables, table, tuple(chain), table_features, weights, term_sum.bias)

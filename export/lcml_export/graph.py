@@ -86,7 +86,8 @@ class Graph:
         key = (array.dtype.str, array.shape, raw)
         if key not in self._constants:
             self._constants[key] = self.fresh("constant")
-            self.initializers.append(_tensor(array, self._constants[key]))
+            content = array.astype(object) if array.dtype.kind == "U" else np.ascontiguousarray(array)
+            self.initializers.append(numpy_helper.from_array(content, self._constants[key]))
         return self._constants[key]
 
     def weights(self, values: FloatArray, axis: int = 0) -> str:
@@ -107,16 +108,11 @@ class Graph:
             if (name := f"{self._prefix}{kind.lower()}_{self._owner._counter}") not in self._taken:
                 return name
 
-    def as_body(self, inputs: list[onnx.ValueInfoProto], outputs: list[onnx.ValueInfoProto]) -> onnx.GraphProto:
-        return helper.make_graph(self.nodes, f"{self._prefix}body", inputs, outputs, self.initializers)
+    def as_body(self, inputs: list[onnx.ValueInfoProto], result: str, width: int) -> onnx.GraphProto:
+        """The body that gives `result`, (rows, width) float32."""
+        output = helper.make_tensor_value_info(result, onnx.TensorProto.FLOAT, [None, width])
+        return helper.make_graph(self.nodes, f"{self._prefix}body", inputs, [output], self.initializers)
 
 
 def onnx_type(kind: Any) -> int:
     return int(helper.np_dtype_to_tensor_dtype(np.dtype(kind)))
-
-
-def _tensor(array: NDArray[Any], name: str) -> onnx.TensorProto:
-    if array.dtype.kind in "OU":
-        texts = [str(text).encode() for text in array.ravel()]
-        return helper.make_tensor(name, onnx.TensorProto.STRING, array.shape, texts)
-    return numpy_helper.from_array(np.ascontiguousarray(array), name)

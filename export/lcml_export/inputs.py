@@ -93,7 +93,8 @@ def chosen_inputs(encoder: Encoder, asked: str | None, input_dtype: str, names: 
         return Inputs(encoder, chosen_type(encoder, input_dtype, names))
     if input_dtype == "uint8":
         raise SettingsError("input type uint8 is for images; a table takes float32, float64 or auto")
-    matrix_type = chosen_type(encoder, AUTO if asked != "matrix" else input_dtype, names)
+    of_columns = asked != "matrix" and input_dtype in get_args(InputType)
+    matrix_type = chosen_type(encoder, AUTO if of_columns else input_dtype, names)
     if asked == "matrix":
         if texts := [column.name for column in encoder.columns if column.is_text]:
             raise SettingsError(f"the column {texts[0]!r} holds categories, no numbers; choose the inputs columns")

@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from onnx import TensorProto, helper
 
 from lcml.circuits.views import IdentityView
 from lcml.errors import SettingsError
@@ -57,9 +56,7 @@ def by_batch_size(graph: Graph, model: LogisticCircuit, program: Program, input_
     branches = []
     for prefix, layout in (("latency", by_examples), ("throughput", by_rows)):
         branch = graph.body(prefix)
-        result = layout(branch, model, program, input_type)
-        value = helper.make_tensor_value_info(result, TensorProto.FLOAT, [None, len(model.bias)])
-        branches.append(branch.as_body([], [value]))
+        branches.append(branch.as_body([], layout(branch, model, program, input_type), len(model.bias)))
     return graph.op("If", few, then_branch=branches[0], else_branch=branches[1])
 
 

@@ -1,6 +1,5 @@
 """The exact reduction: weighted sums of flows as short weighted sums of terms."""
 
-import dataclasses
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -67,29 +66,25 @@ def over_inputs(term_sum: TermSum, inputs: Sequence[int], n_inputs: int) -> Term
     Raises CircuitError where a term multiplies an input with itself: a term is a set.
     """
     n = term_sum.n_variables
-    column_of: dict[Term, int] = {ONE: 0}
-    weights = np.zeros((len(term_sum.bias), len(term_sum.terms) + 1))
-    for term, of_term in zip(term_sum.terms, term_sum.weights.T, strict=True):
+    terms, columns = [], []
+    for column, term in enumerate(term_sum.terms):
         read = [(inputs[literal % n], literal >= n) for literal in term]
         if (n_inputs, False) in read:
             continue
         literals = [input + n_inputs * negated for input, negated in read if input < n_inputs]
         if len(set(literals)) < len(literals):
             raise CircuitError("several variables of a term read one input")
-        weights[:, column_of.setdefault(frozenset(literals), len(column_of))] += of_term
-    terms = list(column_of)[1:]
-    return _without_zeros(TermSum(n_inputs, terms, weights[:, 1 : len(terms) + 1], term_sum.bias + weights[:, 0]))
+        terms.append(frozenset(literals))
+        columns.append(column)
+    return _collected(n_inputs, terms, term_sum.weights[:, columns], term_sum.bias)
 
 
 def merged(term_sums: Sequence[TermSum]) -> TermSum:
     """The sum of sums of terms over the same variables."""
-    column_of: dict[Term, int] = {}
-    columns = [[column_of.setdefault(term, len(column_of)) for term in each.terms] for each in term_sums]
-    weights = np.zeros((len(term_sums[0].bias), len(column_of)))
-    for each, places in zip(term_sums, columns, strict=True):
-        weights[:, places] += each.weights
+    terms = [term for each in term_sums for term in each.terms]
+    weights = np.concatenate([each.weights for each in term_sums], axis=1)
     bias = sum((each.bias for each in term_sums), start=np.zeros(len(weights)))
-    return _without_zeros(TermSum(term_sums[0].n_variables, list(column_of), weights, bias))
+    return _collected(term_sums[0].n_variables, terms, weights, bias)
 
 
 def _check(circuit: Circuit) -> None:
@@ -105,25 +100,25 @@ def _combined(
     n_variables: int, polynomials: list[Polynomial], weights: NDArray[np.float64], bias: NDArray[np.float64]
 ) -> TermSum:
     """bias (n_sets,) + weights (n_sets, n_polynomials) . polynomials."""
+    terms = [term for polynomial in polynomials for term in polynomial]
+    coefficients = [coefficient for polynomial in polynomials for coefficient in polynomial.values()]
+    rows = [row for row, polynomial in enumerate(polynomials) for _ in polynomial]
+    return _collected(n_variables, terms, weights[:, rows] * np.array(coefficients, dtype=float), bias)
+
+
+def _collected(n_variables: int, terms: list[Term], weights: NDArray[np.float64], bias: NDArray[np.float64]) -> TermSum:
+    """bias (n_sets,) + weights (n_sets, n_terms) . terms, equal terms together, the empty one in the bias, and none of
+    no weight; one stays at least, so that no tensor is empty."""
     column_of: dict[Term, int] = {ONE: 0}
-    rows, columns, coefficients = [], [], []
-    for row, polynomial in enumerate(polynomials):
-        for term, coefficient in polynomial.items():
-            rows.append(row)
-            columns.append(column_of.setdefault(term, len(column_of)))
-            coefficients.append(coefficient)
-    combined = np.zeros((len(bias), len(column_of)))
-    np.add.at(combined.T, columns, weights[:, rows].T * np.array(coefficients, dtype=float)[:, None])
-    return _without_zeros(TermSum(n_variables, list(column_of)[1:], combined[:, 1:], bias + combined[:, 0]))
-
-
-def _without_zeros(term_sum: TermSum) -> TermSum:
-    """The sum without terms of no weight; one stays at least, so that no tensor is empty."""
-    weighted = np.flatnonzero(np.any(term_sum.weights != 0, axis=0)).tolist()
-    if not weighted:
-        return dataclasses.replace(term_sum, terms=[frozenset((0,))], weights=np.zeros((len(term_sum.bias), 1)))
-    terms = [term_sum.terms[index] for index in weighted]
-    return dataclasses.replace(term_sum, terms=terms, weights=term_sum.weights[:, weighted])
+    columns = [column_of.setdefault(term, len(column_of)) for term in terms]
+    collected = np.zeros((len(bias), len(column_of)))
+    np.add.at(collected.T, columns, weights.T)
+    weighted = 1 + np.flatnonzero(np.any(collected[:, 1:] != 0, axis=0))
+    if not weighted.size:
+        return TermSum(n_variables, [frozenset((0,))], np.zeros((len(bias), 1)), bias + collected[:, 0])
+    distinct = list(column_of)
+    kept = [distinct[column] for column in weighted.tolist()]
+    return TermSum(n_variables, kept, collected[:, weighted], bias + collected[:, 0])
 
 
 def _choose_dropped(

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from onnx import TensorProto, helper
+from onnx import helper
 
 from lcml_export.graph import Graph
 
@@ -24,12 +24,12 @@ def tiled(graph: Graph, body: Body, inputs: Sequence[tuple[str, int]], width: in
         return body(graph, [source for source, _ in inputs])
     n_examples = graph.op("Slice", graph.op("Shape", inputs[0][0]), *(graph.constant([i]) for i in (0, 1)))
     align = graph.constant([_ALIGN if tile == TILE else 1])
-    n_tiles = _at_least_one(graph, _ceil_div(graph, n_examples, graph.constant([tile])))
-    blocks = _at_least_one(graph, _ceil_div(graph, _ceil_div(graph, n_examples, n_tiles), align))
+    zero, one = graph.constant([0]), graph.constant([1])
+    n_tiles = graph.op("Max", _ceil_div(graph, n_examples, graph.constant([tile])), one)
+    blocks = graph.op("Max", _ceil_div(graph, _ceil_div(graph, n_examples, n_tiles), align), one)
     size = graph.op("Mul", blocks, align)
     padding = graph.op("Sub", graph.op("Mul", n_tiles, size), n_examples)
-    zeros = graph.constant([0])
-    pads = graph.op("Concat", graph.constant([0, 0]), padding, zeros, axis=0)
+    pads = graph.op("Concat", graph.constant([0, 0]), padding, zero, axis=0)
     shape = graph.op("Concat", n_tiles, size, graph.constant([-1]), axis=0)
     scanned = [graph.op("Reshape", graph.op("Pad", source, pads), shape) for source, _ in inputs]
 
@@ -37,16 +37,11 @@ def tiled(graph: Graph, body: Body, inputs: Sequence[tuple[str, int]], width: in
     tiles = [inner.fresh("input") for _ in inputs]
     result = inner.op("Identity", body(inner, tiles))
     values = [helper.make_tensor_value_info(t, kind, [None, None]) for t, (_, kind) in zip(tiles, inputs, strict=True)]
-    outputs = [helper.make_tensor_value_info(result, TensorProto.FLOAT, [None, width])]
-    stacked = graph.op("Scan", *scanned, body=inner.as_body(values, outputs), num_scan_inputs=len(inputs))
+    stacked = graph.op("Scan", *scanned, body=inner.as_body(values, result, width), num_scan_inputs=len(inputs))
     rows = graph.op("Reshape", stacked, graph.constant([-1, width]))
-    return graph.op("Slice", rows, zeros, n_examples, zeros)
+    return graph.op("Slice", rows, zero, n_examples, zero)
 
 
 def _ceil_div(graph: Graph, dividend: str, divisor: str) -> str:
     one = graph.constant([1])
     return graph.op("Div", graph.op("Sub", graph.op("Add", dividend, divisor), one), divisor)
-
-
-def _at_least_one(graph: Graph, number: str) -> str:
-    return graph.op("Max", number, graph.constant([1]))

@@ -49,7 +49,9 @@ class Drift:
         told = reference.get("columns", []) if signature.columns else []
         self._columns = [_Bins(one, place[one["name"]], signature) for one in told]
         self._waiting: list[tuple[tuple[Array, ...], Array]] = []
-        self._n_waiting = self._n_before = self._n_now = 0
+        self._n_waiting = 0
+        self._none = [np.zeros(len(bins.reference) + 1) for bins in self._columns]
+        self._now = self._before = self._none
         self._labels, self._labels_before = Counter[str](), Counter[str]()
 
     def add(self, inputs: tuple[Array, ...], labels: Array) -> None:
@@ -61,15 +63,17 @@ class Drift:
     def shares(self) -> Shares | None:
         """Of the latest rows; None where there are none."""
         self._count()
-        if not (n := self._n_now + self._n_before):
-            return None
         labels = self._labels + self._labels_before
+        if not (n := labels.total()):
+            return None
         classes = {name: labels[name] / n for name in self._classes}
+        halves = zip(self._columns, self._now, self._before, strict=True)
+        found = [(bins, (now + before) / n) for bins, now, before in halves]
         return Shares(
             n,
-            {bins.name: psi(bins.reference, bins.counts / n) for bins in self._columns},
-            {bins.name: float(bins.counts[-1]) / n for bins in self._columns},
-            {bins.name: bins.n_unknown / n for bins in self._columns if bins.knows_all},
+            {bins.name: psi(bins.reference, shares[:-1]) for bins, shares in found},
+            {bins.name: float(shares[-2]) for bins, shares in found},
+            {bins.name: float(shares[-1]) for bins, shares in found if bins.knows_all},
             classes,
             psi(np.array([*self._classes.values()]), np.array([*classes.values()])),
         )
@@ -79,20 +83,19 @@ class Drift:
             return
         inputs, labels = zip(*self._waiting, strict=True)
         self._waiting.clear()
-        for bins in self._columns:
-            bins.count(np.concatenate([of_request[bins.place] for of_request in inputs])[:, 0])
-        self._labels.update(map(str, np.concatenate(labels).tolist()))
-        self._n_now += self._n_waiting
         self._n_waiting = 0
-        if self._n_now >= self._window:
-            self._n_before, self._n_now = self._n_now, 0
+        self._now = [
+            now + bins.counts(np.concatenate([of_request[bins.place] for of_request in inputs])[:, 0])
+            for bins, now in zip(self._columns, self._now, strict=True)
+        ]
+        self._labels.update(map(str, np.concatenate(labels).tolist()))
+        if self._labels.total() >= self._window:
+            self._before, self._now = self._now, self._none
             self._labels_before, self._labels = self._labels, Counter()
-            for bins in self._columns:
-                bins.turn()
 
 
 class _Bins:
-    """The bins of one column: shares in training, counts of two halves, and how many categories were unknown."""
+    """The bins of one column, that of gaps last, and their shares in training."""
 
     def __init__(self, told: Mapping[str, Any], place: int, signature: Signature) -> None:
         column = signature.columns[place]
@@ -105,31 +108,19 @@ class _Bins:
             raise ValueError(f"column {column.name}: {len(self.reference)} shares")
         self._known = frozenset(column.categories)
         self.knows_all = self._is_text and len(self._known) == column.n_categories
-        self._now, self._before = np.zeros(len(self.reference)), np.zeros(len(self.reference))
-        self._unknown, self._unknown_before = 0, 0
 
-    @property
-    def counts(self) -> NDArray[np.float64]:
-        return self._now + self._before
-
-    @property
-    def n_unknown(self) -> int:
-        return self._unknown + self._unknown_before
-
-    def count(self, values: Array) -> None:
+    def counts(self, values: Array) -> NDArray[np.float64]:
+        """(n_bins + 1,) how many values are in each bin, and last how many are of unknown categories."""
+        found, gap = np.zeros(len(self.reference) + 1), len(self.reference) - 1
         if self._is_text:
-            other = len(self._place_of)
             for text, n in Counter(values.tolist()).items():
-                self._now[-1 if text == "" else self._place_of.get(text, other)] += n
-                self._unknown += n * (text != "" and text not in self._known)
+                found[gap if text == "" else self._place_of.get(text, gap - 1)] += n
+                found[-1] += n * (text != "" and text not in self._known)
         else:
             bins = np.searchsorted(self._edges, values, side="right")
-            bins[np.isnan(values)] = len(self.reference) - 1
-            self._now += np.bincount(bins, minlength=len(self.reference))
-
-    def turn(self) -> None:
-        self._before, self._now = self._now, np.zeros(len(self.reference))
-        self._unknown_before, self._unknown = self._unknown, 0
+            bins[np.isnan(values)] = gap
+            found += np.bincount(bins, minlength=len(found))
+        return found
 
 
 def psi(p: NDArray[np.float64], q: NDArray[np.float64]) -> float:

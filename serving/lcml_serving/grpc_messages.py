@@ -1,12 +1,12 @@
 """The messages of the Open Inference Protocol over gRPC, package `inference`, made here from their description.
 
-    FIELDS[message]    (name, type) with the number of the field by its place, counted from 1
+    FIELDS[message]    "type name, ...", in the order of the fields' numbers, which count from 1
 
 A type is a scalar of protobuf's or another message; [] means repeated, {} a map from texts.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
@@ -14,48 +14,40 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 SERVICE = "inference.GRPCInferenceService"
 _PACKAGE = "inference"
 
-_VERSIONED = (("name", "string"), ("version", "string"))
-_TENSOR = (("name", "string"), ("datatype", "string"), ("shape", "int64[]"), ("parameters", "InferParameter{}"))
-FIELDS: Mapping[str, Sequence[tuple[str, str]]] = {
-    "ServerLiveRequest": (),
-    "ServerLiveResponse": (("live", "bool"),),
-    "ServerReadyRequest": (),
-    "ServerReadyResponse": (("ready", "bool"),),
-    "ModelReadyRequest": _VERSIONED,
-    "ModelReadyResponse": (("ready", "bool"),),
-    "ServerMetadataRequest": (),
-    "ServerMetadataResponse": (*_VERSIONED, ("extensions", "string[]")),
-    "ModelMetadataRequest": _VERSIONED,
-    "TensorMetadata": _TENSOR[:3],
+_TENSOR = "string name, string datatype, int64[] shape, InferParameter{} parameters"
+_INFER = "string model_name, string model_version, string id, InferParameter{} parameters"
+FIELDS: Mapping[str, str] = {
+    "ServerLiveRequest": "",
+    "ServerLiveResponse": "bool live",
+    "ServerReadyRequest": "",
+    "ServerReadyResponse": "bool ready",
+    "ModelReadyRequest": "string name, string version",
+    "ModelReadyResponse": "bool ready",
+    "ServerMetadataRequest": "",
+    "ServerMetadataResponse": "string name, string version, string[] extensions",
+    "ModelMetadataRequest": "string name, string version",
+    "TensorMetadata": "string name, string datatype, int64[] shape",
     "ModelMetadataResponse": (
-        *(("name", "string"), ("versions", "string[]"), ("platform", "string")),
-        *(("inputs", "TensorMetadata[]"), ("outputs", "TensorMetadata[]")),
+        "string name, string[] versions, string platform, TensorMetadata[] inputs, TensorMetadata[] outputs"
     ),
     "InferParameter": (
-        *(("bool_param", "bool"), ("int64_param", "int64"), ("string_param", "string")),
-        *(("double_param", "double"), ("uint64_param", "uint64")),
+        "bool bool_param, int64 int64_param, string string_param, double double_param, uint64 uint64_param"
     ),
     "InferTensorContents": (
-        *(("bool_contents", "bool[]"), ("int_contents", "int32[]"), ("int64_contents", "int64[]")),
-        *(("uint_contents", "uint32[]"), ("uint64_contents", "uint64[]")),
-        *(("fp32_contents", "float[]"), ("fp64_contents", "double[]"), ("bytes_contents", "bytes[]")),
+        "bool[] bool_contents, int32[] int_contents, int64[] int64_contents, uint32[] uint_contents, "
+        "uint64[] uint64_contents, float[] fp32_contents, double[] fp64_contents, bytes[] bytes_contents"
     ),
-    "InferInputTensor": (*_TENSOR, ("contents", "InferTensorContents")),
-    "InferRequestedOutputTensor": (("name", "string"), ("parameters", "InferParameter{}")),
+    "InferInputTensor": f"{_TENSOR}, InferTensorContents contents",
+    "InferRequestedOutputTensor": "string name, InferParameter{} parameters",
     "ModelInferRequest": (
-        *(("model_name", "string"), ("model_version", "string"), ("id", "string"), ("parameters", "InferParameter{}")),
-        *(("inputs", "InferInputTensor[]"), ("outputs", "InferRequestedOutputTensor[]")),
-        ("raw_input_contents", "bytes[]"),
+        f"{_INFER}, InferInputTensor[] inputs, InferRequestedOutputTensor[] outputs, bytes[] raw_input_contents"
     ),
-    "InferOutputTensor": (*_TENSOR, ("contents", "InferTensorContents")),
-    "ModelInferResponse": (
-        *(("model_name", "string"), ("model_version", "string"), ("id", "string"), ("parameters", "InferParameter{}")),
-        *(("outputs", "InferOutputTensor[]"), ("raw_output_contents", "bytes[]")),
-    ),
+    "InferOutputTensor": f"{_TENSOR}, InferTensorContents contents",
+    "ModelInferResponse": f"{_INFER}, InferOutputTensor[] outputs, bytes[] raw_output_contents",
 }
 _ONE_OF = {"InferParameter": "parameter_choice"}  # messages of whose fields one is given, and what the choice is called
 _Field = descriptor_pb2.FieldDescriptorProto
-_TYPE = re.compile(r"(\w+)(\[\]|\{\})?")
+_FIELD = re.compile(r"(\w+)(\[\]|\{\})? (\w+)")
 
 
 def _field(of: Any, name: str, number: int, kind: str, repeated: bool) -> Any:
@@ -75,8 +67,7 @@ def _messages() -> dict[str, Any]:
         message = file.message_type.add(name=name)
         if name in _ONE_OF:
             message.oneof_decl.add(name=_ONE_OF[name])
-        for number, (field_name, text) in enumerate(fields, 1):
-            kind, many = _TYPE.fullmatch(text).groups()  # type: ignore[union-attr]  # all of the table match
+        for number, (kind, many, field_name) in enumerate(_FIELD.findall(fields), 1):
             if many == "{}":
                 entry = message.nested_type.add(name=f"{field_name.title()}Entry")
                 entry.options.map_entry = True

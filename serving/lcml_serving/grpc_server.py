@@ -123,29 +123,27 @@ class _Methods:
         }
 
     async def server_live(self, _: Any) -> Message:
-        return _made("ServerLiveResponse", live=True)
+        return MESSAGES["ServerLiveResponse"](live=True)
 
     async def server_ready(self, _: Any) -> Message:
-        return _made("ServerReadyResponse", ready=self._service.ready)
+        return MESSAGES["ServerReadyResponse"](ready=self._service.ready)
 
     async def model_ready(self, request: Any) -> Message:
-        self._served(request.name, request.version)
-        return _made("ModelReadyResponse", ready=not self._service.draining)
+        self._service.repository.get(request.name, request.version)
+        return MESSAGES["ModelReadyResponse"](ready=not self._service.draining)
 
     async def server_metadata(self, _: Any) -> Message:
-        return _made("ServerMetadataResponse", name="lcml_serving", version=__version__, extensions=EXTENSIONS)
+        return MESSAGES["ServerMetadataResponse"](name="lcml_serving", version=__version__, extensions=EXTENSIONS)
 
     async def model_metadata(self, request: Any) -> Message:
-        signature = self._served(request.name, request.version).model.signature
+        signature = self._service.repository.get(request.name, request.version).model.signature
         versions = sorted(self._service.repository.table[signature.name], key=int)
         told = model_metadata(signature, versions, {})
-        tensors = {key: [_made("TensorMetadata", **spec) for spec in told[key]] for key in ("inputs", "outputs")}
-        return _made(
-            "ModelMetadataResponse", name=told["name"], versions=versions, platform=told["platform"], **tensors
-        )
+        del told["parameters"]  # which this message has not
+        return MESSAGES["ModelMetadataResponse"](**told)
 
     async def model_infer(self, request: Any) -> Message:
-        served = self._served(request.model_name, request.model_version)
+        served = self._service.repository.get(request.model_name, request.model_version)
         signature = served.model.signature
         with self._service.slot():
             with self._service.stage("decode", signature):
@@ -156,19 +154,15 @@ class _Methods:
                 for name in wanted.outputs:
                     spec, array = signature.output(name), arrays[name]
                     assert spec is not None
-                    outputs.append(_made("InferOutputTensor", name=name, datatype=spec.datatype, shape=array.shape))
+                    outputs.append(MESSAGES["InferOutputTensor"](name=name, datatype=spec.datatype, shape=array.shape))
                     raw.append(to_bytes(array, spec))
-                return _made(
-                    "ModelInferResponse",
+                return MESSAGES["ModelInferResponse"](
                     model_name=signature.name,
                     model_version=signature.version,
                     id=request.id,
                     outputs=outputs,
                     raw_output_contents=raw,
                 )
-
-    def _served(self, name: str, version: str) -> Served:
-        return self._service.repository.get(name, version or None)
 
     async def _read(self, request: Any, served: Served) -> InferRequest:
         """The checked request, as the same one over HTTP."""
@@ -211,8 +205,3 @@ def _texts(values: list[Any], name: str) -> list[Any]:
 def _parameters(given: Mapping[str, Any]) -> dict[str, Any]:
     chosen = {key: value.WhichOneof("parameter_choice") for key, value in given.items()}
     return {key: getattr(given[key], field) for key, field in chosen.items() if field}
-
-
-def _made(kind: str, /, **fields: Any) -> Message:
-    message: Message = MESSAGES[kind](**fields)
-    return message

@@ -124,13 +124,14 @@ def _load(path: Path, files: Mapping[str, bytes], name: str, version: str, intra
     if missing := [name for name in PREDICTIONS[:2] if name not in names]:
         raise ModelError(f"{path}: expected outputs label and probabilities, found {names}; {missing[0]} is missing")
     outputs = _try_out(path, session, inputs)
-    classes = _json_list(path, metadata, "lcml.classes", _width(outputs, "probabilities"))
+    widths = {spec.name: spec.shape[-1] for spec in outputs}
+    classes = _json_list(path, metadata, "lcml.classes", widths["probabilities"])
     named = _json_list(path, metadata, "lcml.feature_names", n_features)
     feature_names = None if named is None else tuple(str(feature) for feature in named)
     return OnnxModel(
         signature=Signature(name, version, inputs, outputs, feature_names, columns, "lcml.missing" in metadata),
         sha256=hashlib.sha256(content).hexdigest(),
-        conditions=_conditions(path, files, _width(outputs, CONTRIBUTIONS)),
+        conditions=_conditions(path, files, widths.get(CONTRIBUTIONS)),
         classes=classes,
         metadata=MappingProxyType(metadata),
         session=session,
@@ -194,10 +195,6 @@ def _columns(path: Path, metadata: Mapping[str, str], names: Sequence[str]) -> t
     if [column.name for column in columns] != list(names):
         raise ModelError(f"{path}: metadata lcml.columns and the inputs differ; export the model again")
     return columns
-
-
-def _width(outputs: Sequence[TensorSpec], name: str) -> int | None:
-    return next((spec.shape[1] for spec in outputs if spec.name == name), None)
 
 
 def _json_list(path: Path, metadata: Mapping[str, str], key: str, length: int | None) -> tuple[Any, ...] | None:

@@ -55,18 +55,18 @@ def read_infer(message: Mapping[str, Any], rest: bytes, model: Signature, max_ro
     if request_id is not None and not isinstance(request_id, str):
         raise BadRequestError("id: expected a text")
     parameters = object_at(message, "parameters")
-    inputs = message.get("inputs")
-    if not isinstance(inputs, list) or not all(isinstance(tensor, dict) for tensor in inputs):
-        raise BadRequestError(f"inputs: expected a list of {_wanted(model)}")
+    inputs: Any = message.get("inputs")
+    is_list = isinstance(inputs, list) and all(isinstance(tensor, dict) for tensor in inputs)
+    if not is_list or not (model.columns or len(inputs) == 1):
+        expected = "tensors, one per column" if model.columns else f"one tensor, {model.input.name!r}"
+        raise BadRequestError(f"inputs: expected a list of {expected}")
     if model.columns:
         arrays = to_inputs(columns_by_name(inputs, rest, max_rows), model, max_rows)
-    elif len(inputs) == 1:
+    else:
         name = inputs[0].get("name")
         if name != model.input.name:
             raise BadRequestError(f"inputs: expected the tensor {model.input.name!r}, found {short(name)}")
         arrays = (to_features(read_tensor(inputs[0], rest, model.n_features, max_rows), model, max_rows),)
-    else:
-        raise BadRequestError(f"inputs: expected a list of {_wanted(model)}")
     return InferRequest(request_id, arrays, _outputs(message, model, parameters), parameters)
 
 
@@ -107,10 +107,6 @@ def model_metadata(model: Signature, versions: list[str], parameters: Mapping[st
 
 def _describe(spec: TensorSpec) -> dict[str, Any]:
     return {"name": spec.name, "datatype": spec.datatype, "shape": list(spec.shape)}
-
-
-def _wanted(model: Signature) -> str:
-    return "tensors, one per column" if model.columns else f"one tensor, {model.input.name!r}"
 
 
 def _outputs(message: Mapping[str, Any], model: Signature, parameters: Mapping[str, Any]) -> dict[str, bool]:

@@ -110,7 +110,7 @@ class Repository:
         versions = self.table.get(name)
         if versions is None:
             raise NotFoundError(f"model {short(name)} is not served; GET /v2/repository/index lists what is")
-        if version is None:
+        if not version:
             return versions[max(versions, key=int)]
         if version not in versions:
             raise NotFoundError(

@@ -12,7 +12,6 @@ Spans are sent by a thread, in batches; where they cannot be, they are dropped a
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractContextManager
 from typing import Any
 
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -39,20 +38,14 @@ class Tracing:
         self._tracer = self._provider.get_tracer("lcml_serving", __version__)
         self._propagator = TraceContextTextMapPropagator()
 
-    def request(self, name: str, carrier: Mapping[str, str]) -> AbstractContextManager[Any]:
+    def request(self, name: str, carrier: Mapping[str, str]) -> Any:
         """The span of a request whose caller sent `carrier`, headers or metadata in lower case."""
         context = self._propagator.extract(carrier)
-        span: AbstractContextManager[Any] = self._tracer.start_as_current_span(
-            name, context, SpanKind.SERVER, record_exception=False
-        )
-        return span
+        return self._tracer.start_as_current_span(name, context, SpanKind.SERVER, record_exception=False)
 
-    def stage(self, name: str, model: Signature) -> AbstractContextManager[Any]:
+    def stage(self, name: str, model: Signature) -> Any:
         """The span of a part of the request."""
-        span: AbstractContextManager[Any] = self._tracer.start_as_current_span(
-            name, attributes=_about(model), record_exception=False
-        )
-        return span
+        return self._tracer.start_as_current_span(name, attributes=_about(model), record_exception=False)
 
     def ran(self, model: Signature, arrived: float, started: float, ended: float, n_rows: int, n_together: int) -> None:
         """The spans of a request's wait and run, by time.perf_counter."""

@@ -25,21 +25,15 @@ class _Process:
     """A worker process and the socket to it."""
 
     def __init__(self) -> None:
-        self._connection, theirs = Pipe()
+        self.connection, theirs = Pipe()
         with theirs:
             command = [sys.executable, "-m", "lcml_serving.worker", str(theirs.fileno())]
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()])
 
-    def call(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[bool, Any]:
-        """Whether the function returned, and its result or exception. Raises OSError and EOFError where it ended."""
-        self._connection.send((function, arguments))
-        done, result = self._connection.recv()
-        return done, result
-
     def end(self) -> None:
         self._process.kill()
         self._process.wait()
-        self._connection.close()
+        self.connection.close()
 
 
 class Workers:
@@ -64,7 +58,8 @@ class Workers:
         process = self._idle.pop() if self._idle else _Process()
         self._all.add(process)
         try:
-            done, result = process.call(function, arguments)
+            process.connection.send((function, arguments))
+            done, result = process.connection.recv()
         except (OSError, EOFError):
             self._all.discard(process)
             process.end()

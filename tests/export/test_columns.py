@@ -140,6 +140,7 @@ def test_columns_of_every_kind_of_name(tmp_path: Path, profile: str) -> None:
         (COLUMNS, {"inputs": "matrix"}, "column 'city' holds categories"),
         (COLUMNS, {"inputs": "frame"}, "unknown inputs 'frame'"),
         (COLUMNS, {"input_dtype": "uint8"}, "uint8 is for images"),
+        (COLUMNS, {"input_dtype": "int8"}, "unknown input type 'int8': expected one of auto, float32"),
         (COLUMNS, {"profile": "portable", "opset": 18}, "opset 18: expected 19 to 22: this profile compares"),
         ((Column("label", "number", np.arange(2.0)),), {}, "column 'label': .* rename the column"),
     ],
