@@ -202,7 +202,7 @@ print(Spool.read(spool.path).events)
 
 def test_what_a_killed_process_had_not_sent_is_in_its_spool(tmp_path: Path, database: Path) -> None:
     uri = f"http://127.0.0.1:{free_port()}"
-    assert Forked("-c", PROCESS, uri, "kill", cwd=tmp_path).succeeds() == ("", "")
+    Forked("-c", PROCESS, uri, "kill", cwd=tmp_path).succeeds()  # with or without time to say that nobody answers
     spools = tmp_path / "mlruns" / "spool"
     (spools / "born-dead.jsonl").touch()
     (sent,) = replay(spools, address(database))
