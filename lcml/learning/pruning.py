@@ -18,11 +18,10 @@ from numpy.typing import NDArray
 from lcml.arrays import FloatArray
 from lcml.backend import Array, Backend
 from lcml.circuits.parts import Part
-from lcml.data import Examples
-from lcml.inputs.encoding import encoded
 from lcml.learning.objective import Objective
 from lcml.learning.parameters import Parameters
 from lcml.learning.solver import SolverSettings, minimise
+from lcml.learning.state import EncodedSet
 from lcml.model.metrics import Quality
 from lcml.model.model import LogisticCircuit
 from lcml.passes.feature_store import Chunk, FeatureStore, Known
@@ -65,8 +64,8 @@ def conditions_of(model: LogisticCircuit) -> list[NDArray[np.intp]]:
 
 def prune(
     model: LogisticCircuit,
-    train: Examples,
-    valid: Examples,
+    train: EncodedSet,
+    valid: EncodedSet,
     penalty: Penalty,
     backend: Backend,
     *,
@@ -74,7 +73,8 @@ def prune(
     most_parameters: int | None = None,
 ) -> Iterator[PrunedStep]:
     """Models of ever fewer conditions, the first with all and the last within the limit: at most so many conditions,
-    or parameters where that is given. They are fitted to `train`; flows without weights stay so."""
+    or parameters where that is given. They are fitted to `train`, examples encoded by the model's encoder; flows
+    without weights stay so."""
     n_sets = len(model.bias)
     while True:
         objective = objective_of(model, train, backend)
@@ -89,11 +89,12 @@ def prune(
         if sizes.sum() <= most or n <= 1:
             return
         order = np.argsort(-costs(model, objective), kind="stable")
+        del objective  # and its features, before those of the next step
         kept = order[np.cumsum(sizes[order]) <= max(most, int(KEPT * sizes.sum()))]
         model = with_conditions(model, np.isin(np.arange(n), kept))
 
 
-def refitted(model: LogisticCircuit, examples: Examples, penalty: Penalty, backend: Backend) -> LogisticCircuit:
+def refitted(model: LogisticCircuit, examples: EncodedSet, penalty: Penalty, backend: Backend) -> LogisticCircuit:
     """The model fitted to other examples."""
     return _fitted(model, objective_of(model, examples, backend), penalty)
 
@@ -127,10 +128,11 @@ def with_conditions(model: LogisticCircuit, kept: NDArray[np.bool_]) -> Logistic
     return replace(model, parts=used or tuple(parts[:1]), weights=model.weights[:, columns])
 
 
-def objective_of(model: LogisticCircuit, examples: Examples, backend: Backend) -> Objective:
+def objective_of(model: LogisticCircuit, examples: EncodedSet, backend: Backend) -> Objective:
     """The mean loss of examples, without penalty, for a weight per feature."""
-    store = FeatureStore(model.parts, encoded(model.encoder, examples.features), backend, precision="float32")
-    return Objective(store, examples.labels, len(model.classes), link=model.link)
+    store = FeatureStore(model.parts, examples.values, backend, precision="fixed16")
+    n_classes, weights = len(model.classes), examples.weights
+    return Objective(store, examples.labels, n_classes, link=model.link, example_weights=weights)
 
 
 def _parameters(model: LogisticCircuit) -> Parameters:

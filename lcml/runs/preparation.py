@@ -4,7 +4,7 @@ import math
 import os
 import secrets
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -32,6 +32,7 @@ from lcml.learning.folds import chosen_by_folds
 from lcml.learning.settings import LearnSettings, Structure
 from lcml.learning.state import EncodedSet
 from lcml.model.missing import check_policy
+from lcml.model.model import LogisticCircuit
 from lcml.runs.checkpoint import Checkpoint
 from lcml.runs.config import TrainConfig
 from lcml.runs.places import choose_places, choose_vtree
@@ -147,6 +148,17 @@ def _by_class(config: TrainConfig, splits: DataSplits) -> FloatArray | None:
 
 def _weights(by_class: FloatArray | None, examples: Examples) -> FloatArray | None:
     return None if by_class is None else by_class[examples.labels]
+
+
+def as_trained(model: LogisticCircuit, splits: DataSplits, backend: Backend) -> Callable[[Examples], EncodedSet]:
+    """How training took examples of these data for the model: with distorted copies and weights of classes where it
+    had some."""
+    settings = model.facts("settings")
+    names = {"image_shape", "augment", "class_weight", "seed"} & settings.keys()
+    config = TrainConfig().with_options({name: settings[name] for name in names})
+    shape = check_shape(config.shape or splits.image_shape, len(splits.feature_names), splits.source)
+    by_class = _by_class(config, splits)
+    return lambda examples: _training_set(examples, config, model.encoder, shape, backend, by_class)
 
 
 def _training_set(

@@ -21,8 +21,10 @@ from lcml.data import Examples, load_splits
 from lcml.explain.contributions import feature_values
 from lcml.formats import load_model
 from lcml.inputs.columns import ColumnsEncoder
+from lcml.inputs.encoding import encoded
 from lcml.learning.pruning import KEPT, NEAR, Penalty, conditions_of, costs, objective_of, refitted
 from lcml.learning.pruning import with_conditions as kept_in
+from lcml.learning.state import EncodedSet
 from lcml.model.head import HEADS
 from lcml.model.metrics import quality
 from lcml.model.model import LogisticCircuit
@@ -33,7 +35,7 @@ PATH, STEPS = np.geomspace(0.3, 1e-4, 24), 200
 
 def by_steps(
     model: LogisticCircuit,
-    train: Examples,
+    train: EncodedSet,
     *,
     penalty: Penalty,
     most: int,
@@ -87,6 +89,7 @@ def main(path: str, data: str, *numbers: str) -> None:
     known = model.provenance["data"]
     splits = load_splits(data, target=known["target"], seed=known["seed"])
     train = splits.train
+    fits = EncodedSet(encoded(model.encoder, train.features), train.labels)
     near = isinstance(model.encoder, ColumnsEncoder)
     penalties = {"near": Penalty(NEAR, True), "plain": Penalty(model.provenance["training"]["l2"])}
     penalty = penalties["near" if near else "plain"]
@@ -100,13 +103,13 @@ def main(path: str, data: str, *numbers: str) -> None:
     group = group_path(model, train)
     for n in map(int, numbers or ("32", "16", "8")):
         chosen = next((mask for mask in group if mask.sum() >= n), group[-1])
-        by_cost = partial(by_steps, model, train, most=n, rank=lambda m: costs(m, objective_of(m, train, BACKEND)))
+        by_cost = partial(by_steps, model, fits, most=n, rank=lambda m: costs(m, objective_of(m, fits, BACKEND)))
         ways: dict[str, Callable[[], LogisticCircuit]] = {
             "cost": partial(by_cost, penalty=penalty),
             "contribution": partial(
-                by_steps, model, train, penalty=penalty, most=n, rank=lambda m: contributions(m, train)
+                by_steps, model, fits, penalty=penalty, most=n, rank=lambda m: contributions(m, train)
             ),
-            "group": partial(refitted, kept_in(model, chosen), train, penalty, BACKEND),
+            "group": partial(refitted, kept_in(model, chosen), fits, penalty, BACKEND),
             "cost, other penalty": partial(by_cost, penalty=penalties["plain" if near else "near"]),
         }
         for name, make in ways.items():

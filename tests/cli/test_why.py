@@ -94,6 +94,29 @@ def test_pruning(trained: tuple[Path, Path], tmp_path: Path) -> None:
     assert record["n_conditions"] < record["n_conditions_before"]
 
 
+@pytest.mark.parametrize(
+    ("data", "options"),
+    [
+        ("digits", ("--view", "window=4,grid=2,root", "--augment", "copies=1,shift=2")),
+        ("breast-cancer", ("--image-shape", "1x30", "--view", "window=1x3,root", "--class-weight", "balanced")),
+    ],
+)
+def test_what_pruning_leaves_is_fitted_as_training_fitted_it(
+    data: str, options: tuple[str, ...], tmp_path: Path
+) -> None:
+    """To the same copies, with the same weights of classes: all conditions left, it is the model that --refit gives."""
+    asked = ("--rounds", 0, "--l2", 1e-2, "--refit", "--no-tracking", "--backend", "numpy", "--quiet")
+    output("train", data, *asked, *options, "-o", tmp_path / "model.lcml")
+    output("train", data, *asked, *options[:-2], "-o", tmp_path / "plain.lcml")
+    output("compact", tmp_path / "model.lcml", data, "--max-conditions", 1000, "-o", tmp_path / "again.lcml")
+    x = load_splits(data).test.features
+    trained, plain, again = (
+        load_model(tmp_path / f"{name}.lcml").predict_proba(x) for name in ("model", "plain", "again")
+    )
+    np.testing.assert_allclose(again, trained, atol=5e-3)
+    assert np.abs(plain - trained).max() > 0.05
+
+
 def test_edits_are_recorded(trained: tuple[Path, Path], tmp_path: Path) -> None:
     model, _ = trained
     before = load_model(model)
