@@ -30,9 +30,17 @@ def reproduce(
     quick: Annotated[
         bool, option("Few training images, few iterations: a few minutes, to try it out.", "--quick")
     ] = False,
+    seed: Annotated[
+        int, option("Of the division of the data, the circuits and the other models.", metavar="N", min=0)
+    ] = 0,
     output: Annotated[
         str | None,
-        option("Directory of the results; else reproduction (-quick with --quick).", "--output", "-o", metavar="DIR"),
+        option(
+            "Directory of the results; else reproduction (-quick with --quick, -seed-N with another seed than 0).",
+            "--output",
+            "-o",
+            metavar="DIR",
+        ),
     ] = None,
     data_dir: DataDirOption = None,
     backend: BackendOption = "auto",
@@ -56,10 +64,9 @@ def reproduce(
 
     if no_tracking and tracking_uri is not None:
         raise SettingsError("no_tracking and tracking_uri contradict each other; leave one out")
-    directory = Path(output or ("reproduction-quick" if quick else "reproduction"))
-    setup = Setup(
-        directory, quick, data_dir, backend, no_tracking, tracking_uri, None if models is None else Path(models)
-    )
+    usual = "reproduction" + "-quick" * quick + f"-seed-{seed}" * (seed > 0)
+    trained = None if models is None else Path(models)
+    setup = Setup(Path(output or usual), quick, data_dir, backend, no_tracking, tracking_uri, trained, seed)
     open_backend(backend)
     tables = tuple(TABLES) if table is None else (table,)
     try:

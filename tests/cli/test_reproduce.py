@@ -118,11 +118,24 @@ def test_what_cannot_be_used_is_refused_before_anything_is_run(
         (invoke(directory, images, "--row", "mnist-100-cnn"), "row: expected one of"),
         (invoke(directory, images, "--skip", "*-cnn"), "some of them as in '*-svm'; found '*-cnn'"),
         (invoke(directory, images, "--tracking-uri", "sqlite:///a.db"), "no_tracking and tracking_uri contradict"),
+        (invoke(first[0], images, "--seed", "1"), "was made with seed 0, but 1 is asked for"),
         (CliRunner().invoke(app, not_quick), "was made with train_fraction 0.02, but 1.0 is asked for"),
     ):
         assert (result.exit_code, result.stdout) == (2, "")
         assert message in result.stderr
         assert result.stderr.count("\n") == 1
+
+
+def test_another_seed_divides_otherwise_in_a_place_of_its_own(
+    first: tuple[Path, Result], images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    options = ["--quick", "--no-tracking", "--data-dir", str(images), "--seed", "1", "--row", "mnist-100-flat"]
+    assert CliRunner().invoke(app, ["reproduce", *options]).exit_code == 0
+    places = (tmp_path / "reproduction-quick-seed-1", first[0])
+    assert [row(place, "mnist-100-flat")["settings"]["seed"] for place in places] == [1, 0]
+    other, before = (load_model(place / "models" / "mnist-100-flat.lcml") for place in places)
+    assert not np.array_equal(other.bias, before.bias)
 
 
 def test_an_interrupted_training_goes_on_to_the_same_row(
