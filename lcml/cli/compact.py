@@ -111,9 +111,7 @@ def _pruned(
 
     from lcml.errors import DataError
     from lcml.inputs.columns import ColumnsEncoder
-    from lcml.inputs.encoding import encoded
     from lcml.learning.pruning import NEAR, Penalty, prune, refitted
-    from lcml.learning.state import EncodedSet
     from lcml.runs.preparation import as_trained
 
     if not len(splits.valid):
@@ -123,9 +121,8 @@ def _pruned(
     most = {"most_conditions": limits["max-conditions"] or 1, "most_parameters": limits["max-parameters"]}
     steps: list[PrunedStep] = []
     tolerance, worse = limits["tolerance"], 0
-    examples = as_trained(model, splits, backend)
-    valid = EncodedSet(encoded(model.encoder, splits.valid.features), splits.valid.labels)
-    for step in prune(model, examples(splits.train), valid, penalty, backend, **most):
+    to_fit, valid = as_trained(model, splits, backend)
+    for step in prune(model, to_fit(splits.train), valid, penalty, backend, **most):
         steps.append(step)
         if tolerance is not None:
             worse = worse + 1 if step.valid.log_loss > steps[0].valid.log_loss + tolerance else 0
@@ -134,7 +131,7 @@ def _pruned(
     chosen = steps[-1]
     if tolerance is not None:
         chosen = [step for step in steps if step.valid.log_loss <= steps[0].valid.log_loss + tolerance][-1]
-    fitted = refitted(chosen.model, examples(splits.train.joined(splits.valid)), penalty, backend)
+    fitted = refitted(chosen.model, to_fit(splits.train.joined(splits.valid)), penalty, backend)
     record = {
         **{name.replace("-", "_"): value for name, value in limits.items() if value is not None},
         "n_conditions_before": steps[0].n_conditions,

@@ -119,8 +119,7 @@ def prepare(
         train, valid = (EncodedSet(part.features, part.labels, _weights(by_class, part)) for part in parts)
     else:
         train = _training_set(splits.train, config, encoder, shape, backend, by_class)
-        of_valid = encoded(encoder, splits.valid.features)
-        valid = EncodedSet(of_valid, splits.valid.labels, _weights(by_class, splits.valid))
+        valid = _validation_set(splits.valid, encoder, by_class)
     if resumed is None and with_trees:
         checkpoint = Checkpoint(config, splits.fingerprint, (), config.run_name or checkpoint_path.stem)
     elif resumed is None:
@@ -150,15 +149,29 @@ def _weights(by_class: FloatArray | None, examples: Examples) -> FloatArray | No
     return None if by_class is None else by_class[examples.labels]
 
 
-def as_trained(model: LogisticCircuit, splits: DataSplits, backend: Backend) -> Callable[[Examples], EncodedSet]:
-    """How training took examples of these data for the model: with distorted copies and weights of classes where it
-    had some."""
+_OF_EXAMPLES = {"image_shape": str, "augment": str, "class_weight": str, "seed": int}
+"""What a model's settings say of how training took its examples."""
+
+
+def as_trained(
+    model: LogisticCircuit, splits: DataSplits, backend: Backend
+) -> tuple[Callable[[Examples], EncodedSet], EncodedSet]:
+    """How training took examples of these data for the model, with distorted copies and weights of classes where it had
+    some, and its validation examples."""
     settings = model.facts("settings")
-    names = {"image_shape", "augment", "class_weight", "seed"} & settings.keys()
-    config = TrainConfig().with_options({name: settings[name] for name in names})
+    known = {name: settings[name] for name, kind in _OF_EXAMPLES.items() if isinstance(settings.get(name), kind)}
+    config = TrainConfig().with_options(known)
     shape = check_shape(config.shape or splits.image_shape, len(splits.feature_names), splits.source)
     by_class = _by_class(config, splits)
-    return lambda examples: _training_set(examples, config, model.encoder, shape, backend, by_class)
+
+    def to_fit(examples: Examples) -> EncodedSet:
+        return _training_set(examples, config, model.encoder, shape, backend, by_class)
+
+    return to_fit, _validation_set(splits.valid, model.encoder, by_class)
+
+
+def _validation_set(examples: Examples, encoder: Encoder, by_class: FloatArray | None) -> EncodedSet:
+    return EncodedSet(encoded(encoder, examples.features), examples.labels, _weights(by_class, examples))
 
 
 def _training_set(
