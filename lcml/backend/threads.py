@@ -105,12 +105,22 @@ class _Shared:
         threads = ((library, library.get_num_threads() or 1) for library in self._libraries)
         self._limited = [(library, n) for library, n in threads if n > 1]
         for library, _ in self._limited:
-            library.set_num_threads(1)
+            _set_threads(library, 1)
 
     def restore_blas(self) -> None:
         for library, n in self._limited:
-            library.set_num_threads(n)
+            _set_threads(library, n)
         self._limited = []
+
+
+def _set_threads(library: Any, n: int) -> None:
+    """Whichever thread asks: since release 3.8 threadpoolctl obeys the first one that set a limit, and no other."""
+    free = getattr(library, "clear_controlling_thread", None)
+    if free is not None:
+        free(force=True)
+    library.set_num_threads(n)
+    if free is not None:  # whoever limits libraries around us must be able to restore them
+        free(force=True)
 
 
 _shared = _Shared()

@@ -122,6 +122,26 @@ def test_blas_is_limited_until_the_last_has_left(two_blas_threads: None) -> None
     assert blas_threads() == {2}
 
 
+def test_a_thread_limits_blas_whoever_limited_it_before(two_blas_threads: None) -> None:
+    def within(_: int) -> set[int]:
+        with single_threaded_blas():
+            return blas_threads()
+
+    def limited_again(_: int) -> set[int]:
+        with ThreadpoolController().limit(limits=1, user_api="blas"):
+            return blas_threads()
+
+    with single_threaded_blas():  # of this thread
+        pass
+    assert together(within, 1) == [{1}]
+    assert blas_threads() == {2}
+    assert together(limited_again, 1) == [{1}]
+    left = single_threaded_blas()
+    together(lambda _: left.__enter__(), 1)
+    left.__exit__(None, None, None)
+    assert blas_threads() == {2}
+
+
 def test_threads_that_fit_and_predict_at_once_get_what_one_gets(two_blas_threads: None) -> None:
     def fit() -> LogisticCircuitClassifier:
         model = LogisticCircuitClassifier(
