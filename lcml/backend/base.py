@@ -68,6 +68,18 @@ class Backend(ABC):
         """values * scale as float32; the result may be overwritten by the next call of the same thread."""
         return self.xp.astype(values, self.xp.float32) * scale
 
+    def floats(self, rows: Array, scale: float) -> Array:
+        """Rows as they are kept, floats or, with another scale than 1, integers, as floats; see `widen`."""
+        return rows if scale == 1 else self.widen(rows, scale)
+
+    def weighted_sum(self, weights: Array, rows: Array, scale: float) -> Array:
+        """(n_sets, n) weights (n_sets, n_rows) @ rows (n_rows, n) * scale, see `floats`."""
+        return weights @ self.floats(rows, scale)
+
+    def correlation(self, signal: Array, rows: Array, scale: float) -> Array:
+        """(n_sets, n_rows) signal (n_sets, n) @ rows (n_rows, n).T * scale, see `floats`."""
+        return (self.floats(rows, scale) @ self.copy(signal.T)).T  # the faster of the two orders
+
     product_features: Callable[[Places, Program, Array, Array, int, Array], None] | None = None
     """A fused kernel, or None: (view, program, examples, rows, scale, out), all arrays of the backend, see
     lcml.backend.kernels.products."""

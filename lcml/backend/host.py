@@ -64,16 +64,17 @@ class NumbaBackend(NumpyBackend):
         if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
             raise SettingsError("backend numba: its compiler is switched off; unset NUMBA_DISABLE_JIT")
         try:
-            from lcml.backend.kernels import passes, products, questions
+            from lcml.backend.kernels import passes, products, questions, sums
         except ImportError as error:
             raise MissingDependencyError("numba", "fast", "the numba backend") from error
-        self._products, self._passes = products, passes
+        self._products, self._passes, self._sums = products, passes, sums
         self.best_questions, self.bin_sums = questions.best_questions, questions.bin_sums
 
-    def widen(self, values: Array, scale: float) -> Array:
-        out = self._scratch(values.shape)
-        self._products.widen(values, scale, out)
-        return out
+    def weighted_sum(self, weights: Array, rows: Array, scale: float) -> Array:
+        return self._sums.weighted_sum(np.ascontiguousarray(weights), np.ascontiguousarray(rows), scale)
+
+    def correlation(self, signal: Array, rows: Array, scale: float) -> Array:
+        return self._sums.correlation(np.ascontiguousarray(signal), np.ascontiguousarray(rows), scale)
 
     def product_features(
         self, view: Places, program: Program, examples: Array, rows: Array, scale: int, out: Array

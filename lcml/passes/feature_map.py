@@ -52,8 +52,8 @@ class FeatureMap:
     def write(self, examples: Array, out: Array, rows: Numbers, *, fixed: bool = False) -> None:
         """Put the features of encoded `examples` (n_examples, n_inputs) into out[rows], where `fixed` as `fixed16`."""
         if self._kernel is not None:
-            rows_of_out = self.backend.asarray(rows, dtype=np.int32)
-            self._kernel(*self._on_device, examples, rows_of_out, FIXED16_SCALE if fixed else 1, out)
+            rows_of_out, (first, stop) = self.backend.asarray(rows, dtype=np.int32), self._read
+            self._kernel(*self._on_device, examples[:, first:stop], rows_of_out, FIXED16_SCALE if fixed else 1, out)
             return
         values = self._by_passes(examples)
         if fixed:
@@ -85,11 +85,18 @@ class FeatureMap:
         return compile_plan(self.circuit, self.backend)
 
     @cached_property
+    def _read(self) -> tuple[int, int]:
+        """The first input that the view reads, and the one behind the last; n_inputs is no input but stands for 0."""
+        inputs = self.view.index[self.view.index < self.view.n_inputs]
+        return int(inputs.min(initial=self.view.n_inputs)), int(inputs.max(initial=-1)) + 1
+
+    @cached_property
     def _on_device(self) -> tuple[Places, Program]:
-        """What the kernel reads: the view, and the program."""
-        asarray, view = self.backend.asarray, self.view
+        """What the kernel takes: the view, among the inputs that it reads, and the program."""
+        asarray, view, (first, stop) = self.backend.asarray, self.view, self._read
         program = compile_products(self.circuit, *self._features)
-        return (asarray(view.index), asarray(view.cell_start), view.root), tuple(map(asarray, program))
+        index = np.minimum(view.index, stop) - first
+        return (asarray(index), asarray(view.cell_start), view.root), tuple(map(asarray, program))
 
     def _by_passes(self, examples: Array) -> Array:
         xp, view = self.backend.xp, self.view

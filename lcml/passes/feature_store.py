@@ -38,13 +38,14 @@ class Chunk:
     """Features of some examples, (n_rows, n_examples), as they are kept, or computed once they are asked for; do not
     change them.
 
-    Products with them read block after block of rows, so that what is widened to floats stays in the cache.
+    They are kept divided by `scale`. Products with them read block after block of rows, so that what is widened to
+    floats stays in the cache.
     """
 
     def __init__(
-        self, rows: Callable[[], Array], backend: Backend, examples: Callable[[], Array], *, fixed: bool
+        self, rows: Callable[[], Array], backend: Backend, examples: Callable[[], Array], scale: float = 1.0
     ) -> None:
-        self._of_rows, self._backend, self._examples, self._fixed = rows, backend, examples, fixed
+        self._of_rows, self._backend, self._examples, self._scale = rows, backend, examples, scale
 
     @cached_property
     def _rows(self) -> Array:
@@ -58,33 +59,31 @@ class Chunk:
         """A copy with the examples numbered so within the chunk."""
         xp, numbers = self._backend.xp, self._backend.asarray(which)
         rows, examples = xp.take(self._rows, numbers, axis=1), self._examples
-        return Chunk(lambda: rows, self._backend, lambda: xp.take(examples(), numbers, axis=0), fixed=self._fixed)
+        return Chunk(lambda: rows, self._backend, lambda: xp.take(examples(), numbers, axis=0), self._scale)
 
     def values(self) -> Array:
         """(n_rows, n_examples) the features as floats."""
-        return self._backend.xp.concat([self._backend.copy(self._floats(block)) for block in self._blocks()], axis=0)
+        blocks = (self._backend.floats(self._rows[block, :], self._scale) for block in self._blocks())
+        return self._backend.xp.concat([self._backend.copy(block) for block in blocks], axis=0)
 
     def weighted_sum(self, weights: Array) -> Array:
         """(n_sets, n_examples) weights @ features, for weights (n_sets, n_rows)."""
         total = None
         for block in self._blocks():
-            part = weights[:, block] @ self._floats(block)
+            part = self._backend.weighted_sum(weights[:, block], self._rows[block, :], self._scale)
             total = part if total is None else total + part
         return total
 
     def correlation(self, signal: Array) -> Array:
         """(n_sets, n_rows) signal @ features.T for signal (n_sets, n_examples)."""
-        transposed = self._backend.copy(signal.T)
-        parts = [self._floats(block) @ transposed for block in self._blocks()]  # the faster of the two orders
-        return self._backend.xp.concat(parts, axis=0).T
+        blocks = (self._rows[block, :] for block in self._blocks())
+        return self._backend.xp.concat(
+            [self._backend.correlation(signal, rows, self._scale) for rows in blocks], axis=1
+        )
 
     def _blocks(self) -> Iterator[slice]:
         n_rows = self._rows.shape[0]
         return (slice(first, min(first + _BLOCK_ROWS, n_rows)) for first in range(0, n_rows, _BLOCK_ROWS))
-
-    def _floats(self, block: slice) -> Array:
-        rows = self._rows[block, :]
-        return self._backend.widen(rows, 1 / FIXED16_SCALE) if self._fixed else rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,10 +196,11 @@ class FeatureStore(Features):
             total: list[Array] = []
             for index in run:
                 arrays = function(*read(index))
-                if total:
-                    total = [a + b for a, b in zip(total, arrays, strict=True)]
-                else:
+                if not total:
                     total = [xp.astype(array, xp.float64) for array in arrays]
+                    continue
+                for of_run, array in zip(total, arrays, strict=True):
+                    of_run += array
             return total
 
         runs = [chosen[first:stop] for first, stop in pairwise(even_cuts(len(chosen), _RUNS)) if stop > first]
@@ -284,9 +284,9 @@ class FeatureStore(Features):
 
         def read(index: int) -> tuple[Known, Chunk]:
             known = Known(index, self._labels[slices[index]], self._counts[slices[index]])
-            fixed = chunks is not None and self._fixed
+            scale = 1 / FIXED16_SCALE if chunks is not None and self._fixed else 1.0
             rows = (lambda: self._fresh(index)) if chunks is None else (lambda: chunks[index][:n_rows, :])
-            return known, Chunk(rows, self.backend, lambda: self._encoded(index), fixed=fixed)
+            return known, Chunk(rows, self.backend, lambda: self._encoded(index), scale)
 
         return read
 

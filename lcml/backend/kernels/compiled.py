@@ -9,10 +9,10 @@ from numba import njit
 _cache_paths: set[str] = set()  # where numba keeps what it has compiled
 
 
-def compiled(*, fastmath: bool = False) -> Callable[[Callable[..., Any]], Any]:
+def compiled(*, fastmath: bool | set[str] = False) -> Callable[[Callable[..., Any]], Any]:
     """numba.njit that leaves the interpreter's lock alone; what is compiled is kept for the next process, if possible.
 
-    fastmath: sums in any order, and no NaN or infinity among the numbers.
+    fastmath: sums in any order, and no NaN or infinity among the numbers; or LLVM's flags that are to hold.
     """
 
     def decorate(function: Callable[..., Any]) -> Any:

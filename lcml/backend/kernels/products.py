@@ -118,12 +118,3 @@ def _row(literal: int, index: NDArray[np.int32], position: int, n_variables: int
     if literal < n_variables:
         return index[position, literal]  # type: ignore[no-any-return]
     return n_inputs + 1 + index[position, literal - n_variables]  # type: ignore[no-any-return]
-
-
-@compiled(fastmath=True)
-def widen(values: NDArray[np.uint16], scale: float, out: NDArray[np.float32]) -> None:
-    """out = values * scale."""
-    factor = np.float32(scale)
-    for row in range(values.shape[0]):
-        for column in range(values.shape[1]):
-            out[row, column] = np.float32(values[row, column]) * factor
