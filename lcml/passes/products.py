@@ -37,7 +37,7 @@ class ProductProgram(NamedTuple):
 def compile_products(
     circuit: Circuit, features: NDArray[np.integer], pairs: NDArray[np.integer] = NO_PAIRS
 ) -> ProductProgram:
-    """The program for `features`, numbers of literals and, behind them, elements of a product circuit.
+    """The program for `features`, numbers of literals and, behind them, elements of a product circuit, each once.
 
     pairs (2, n_pairs): elements and variables, whose products are computed too.
     """
