@@ -103,8 +103,9 @@ def product_features(
                 for w in range(n_wanted):
                     if wanted[w] < 0:
                         a = _row(-1 - wanted[w], index, position, n_variables, n_inputs)
-                        for lane in range(w * _LANES, (w + 1) * _LANES, LANES):
-                            store(total, lane, add(load(total, lane), load(literal, a + lane - w * _LANES)))
+                        to = w * _LANES
+                        for lane in range(0, _LANES, LANES):
+                            store(total, to + lane, add(load(total, to + lane), load(literal, a + lane)))
             share = one / examples.dtype.type(cell_start[cell + 1] - cell_start[cell])
             for w in range(n_wanted):
                 row = rows[cell * n_wanted + w]
