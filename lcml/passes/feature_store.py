@@ -6,6 +6,7 @@ is `fixed16` a feature f in [0, 1] is kept as the 16-bit integer nearest to 6553
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from lcml.arrays import FloatArray, even_cuts
 from lcml.backend import Array, Backend, FeaturePrecision, evaluation_precision
+from lcml.backend.threads import at_most
 from lcml.circuits.parts import GrownPart, Part
 from lcml.inputs.rows import Joined, Matrix
 from lcml.passes.feature_map import FIXED16_SCALE, FeatureMap
@@ -29,6 +31,9 @@ _RUNS = 16  # partial sums over chunks; more than the cores of most machines, fe
 
 _SPARE_ROWS = 1.25
 """A kept chunk that must grow is given this much more than it needs now, as far as features may ever need it."""
+
+_FEW_VALUES = 1 << 18
+"""Chunks of fewer values are read in less time than threads take to hand them out."""
 
 _BLOCK_ROWS = 2048
 """Rows that a matrix product reads at once: with the examples of a chunk a few megabytes, which a cache holds."""
@@ -204,7 +209,8 @@ class FeatureStore(Features):
             return total
 
         runs = [chosen[first:stop] for first, stop in pairwise(even_cuts(len(chosen), _RUNS)) if stop > first]
-        totals = list(self.backend.map(add_up, runs))
+        with at_most(1) if self.n_rows * self.backend.chunk_examples < _FEW_VALUES else nullcontext():
+            totals = list(self.backend.map(add_up, runs))
         return [sum(arrays[1:], start=arrays[0]) for arrays in zip(*totals, strict=True)]
 
     def grow(self, grown: Sequence[GrownPart]) -> None:
