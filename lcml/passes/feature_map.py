@@ -88,7 +88,8 @@ class FeatureMap:
     def _read(self) -> tuple[int, int]:
         """The first input that the view reads, and the one behind the last; n_inputs is no input but stands for 0."""
         inputs = self.view.index[self.view.index < self.view.n_inputs]
-        return int(inputs.min(initial=self.view.n_inputs)), int(inputs.max(initial=-1)) + 1
+        stop = int(inputs.max(initial=-1)) + 1
+        return int(inputs.min(initial=stop)), stop
 
     @cached_property
     def _on_device(self) -> tuple[Places, Program]:

@@ -14,7 +14,7 @@ from lcml.circuits import vtree as vtrees
 from lcml.circuits.circuit import Circuit, initial_circuit
 from lcml.circuits.parts import Part, initial_part
 from lcml.circuits.splits import Split
-from lcml.circuits.views import IdentityView, View, WindowView, window_vtree
+from lcml.circuits.views import IdentityView, SelectedView, View, WindowView, window_vtree
 from lcml.circuits.vtree import Vtree
 from lcml.errors import DataError
 from lcml.learning.selection import apply_to_parts
@@ -53,6 +53,23 @@ def by_hand(part: Part, q: NDArray[np.float64]) -> NDArray[np.float64]:
     assert n == view.index.shape[1]
     values = np.array(columns).T
     return np.sqrt(values) if view.root else values
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        *(SelectedView(7, inputs) for inputs in [(7, 7, 7), (2, 7, 4), (6, 0, 6), (5, 5, 5)]),
+        WindowView((4, 2, 3), (2, 2), channels=(2, 1), padding=(0, 1), grid=(1, 2), root=True),
+        WindowView((4, 2, 3), (2, 3), channels=(3,)),
+    ],
+)
+def test_the_kernel_reads_what_a_view_reads(view: View) -> None:
+    vtree = vtrees.balanced(3) if isinstance(view, SelectedView) else window_vtree(view)
+    part = Part.full(view, grown(vtree, seed=5, rounds=3))
+    q = examples(view.n_inputs, 9, seed=1)
+    written = np.full((part.n_features, 9), np.nan)
+    FeatureMap(view, part.circuit, part.flows, NUMBA).write(q, written, np.arange(part.n_features))
+    np.testing.assert_allclose(written, by_hand(part, q)[: part.n_features], atol=1e-9)
 
 
 def splits_of(part: Part, seed: int, most: int = 3) -> list[Split]:
