@@ -32,8 +32,9 @@ class FeatureMap:
     They are (n_cells * (n_wanted + n_pairs),) rows, cell by cell. There are two ways to them: the passes of
     `lcml.passes.flows`, position by position, which compute the flows of the whole circuit at once, and, for product
     circuits, the backend's kernel, which computes what is wanted in place. Where a backend has both, `values` of a view
-    of the whole example, mostly of all flows, takes the passes (measured in numba six times as fast for all flows, twice
-    for half), and `write` the kernel: of what a round of splits adds to a store, a tenth, it is four times as fast.
+    of the whole example, mostly of all flows, takes the passes (measured in numba six times as fast for all flows,
+    twice for half), and `write` the kernel: of what a round of splits adds to a store, a tenth, it is four times as
+    fast.
     """
 
     def __init__(

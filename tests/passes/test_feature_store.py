@@ -64,7 +64,7 @@ def by_hand(part: Part, q: NDArray[np.float64]) -> NDArray[np.float64]:
     ],
 )
 def test_the_kernel_reads_what_a_view_reads(view: View) -> None:
-    vtree = vtrees.balanced(3) if isinstance(view, SelectedView) else window_vtree(view)
+    vtree = window_vtree(view) if isinstance(view, WindowView) else vtrees.balanced(3)
     part = Part.full(view, grown(vtree, seed=5, rounds=3))
     q = examples(view.n_inputs, 9, seed=1)
     written = np.full((part.n_features, 9), np.nan)
