@@ -115,12 +115,10 @@ class _Shared:
 
 def _set_threads(library: Any, n: int) -> None:
     """Whichever thread asks: since release 3.8 threadpoolctl obeys the first one that set a limit, and no other."""
-    free = getattr(library, "clear_controlling_thread", None)
-    if free is not None:
-        free(force=True)
+    free = getattr(library, "clear_controlling_thread", lambda *, force: None)
+    free(force=True)
     library.set_num_threads(n)
-    if free is not None:  # whoever limits libraries around us must be able to restore them
-        free(force=True)
+    free(force=True)  # whoever limits libraries around us must be able to restore them
 
 
 _shared = _Shared()

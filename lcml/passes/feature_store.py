@@ -203,9 +203,9 @@ class FeatureStore(Features):
                 arrays = function(*read(index))
                 if not total:
                     total = [xp.astype(array, xp.float64) for array in arrays]
-                    continue
-                for of_run, array in zip(total, arrays, strict=True):
-                    of_run += array
+                else:
+                    for of_run, array in zip(total, arrays, strict=True):
+                        of_run += array
             return total
 
         runs = [chosen[first:stop] for first, stop in pairwise(even_cuts(len(chosen), _RUNS)) if stop > first]
