@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lcml.arrays import FloatArray
-from lcml.inputs.rows import Matrix, RowSet
+from lcml.inputs.rows import Matrix, RowSet, check_features
 
 State: TypeAlias = Mapping[str, NDArray[Any]]
 """By name, arrays of numbers, or of text (numpy's StringDType)."""
@@ -125,6 +125,11 @@ def coded(encoder: Any, x: Any) -> FloatArray | EncodedRows:
 
 
 def encoded(encoder: Encoder, x: Any, *, gaps: bool = False) -> NDArray[np.float32] | EncodedRows:
-    """Raw examples as probabilities: an array of them, or of rows in a file a view that encodes what is read."""
+    """Raw examples as probabilities: an array of them, or a view that encodes what is read, of rows in a file and of
+    images with channels, which take many times the memory of what they are made of."""
     encode = partial(encoder.encode, gaps=gaps)
-    return EncodedRows(x, encode, encoder.n_outputs) if isinstance(x, RowSet) and x.is_stored else encode(x)
+    if isinstance(x, RowSet) and x.is_stored:
+        return EncodedRows(x, encode, encoder.n_outputs)
+    if encoder.output_shape is None:
+        return encode(x)
+    return EncodedRows(check_features(x, encoder.n_features), encode, encoder.n_outputs)

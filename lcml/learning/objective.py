@@ -27,12 +27,14 @@ from lcml.passes.feature_store import Chunk, Features, Known
 @dataclass(frozen=True, eq=False)
 class Loss:
     """What the examples of a chunk lose by their logits (n_sets, n_examples), and its derivatives; small enough to be
-    sent to where they are. class_codes (n_sets, 1); total: the sum of all example weights."""
+    sent to where they are. class_codes (n_sets, 1); total: the sum of all example weights; has_roots: whether features
+    are square roots, of which halves do not add up to what was split, so that inherited weights are far off."""
 
     head: Head
     backend: Backend
     class_codes: Array
     total: float
+    has_roots: bool
 
     def value(self, logits: Array, known: Known) -> Array:
         """w_i l_i / W, (n_losses, n_examples)."""
@@ -46,6 +48,11 @@ class Loss:
     def curvature(self, logits: Array, known: Known) -> Array:
         """w_i p_ik (1 - p_ik) / W."""
         return self.head.curvature(self.backend.xp, logits) * self._weights(logits, known)
+
+    def step_curvature(self, logits: Array, known: Known) -> Array:
+        """w_i h_ik / W with the curvature h that steps from weights of the last round reckon with."""
+        curvature = self.head.cautious_curvature if self.has_roots else self.head.curvature
+        return curvature(self.backend.xp, logits) * self._weights(logits, known)
 
     def _targets(self, logits: Array, known: Known) -> Array:
         """1 where the set's class is the label, else 0."""
@@ -90,7 +97,8 @@ class Objective:
             raise DataError("the example weights sum to 0; give at least one example a positive weight")
         self.example_weights = weights / weights.sum()
         codes = features.backend.asarray(self.head.class_codes(self.n_sets)[:, None])
-        self.terms = Loss(self.head, features.backend, codes, float(weights.sum()))
+        has_roots = any(part.view.root for part in features.parts)
+        self.terms = Loss(self.head, features.backend, codes, float(weights.sum()), has_roots)
         features.label(labels, weights)
 
     def with_l2(self, l2: float, anchor: FloatArray | float = 0.0) -> "Objective":
@@ -152,7 +160,8 @@ class Objective:
         return loss + penalty.reshape(len(loss), -1).sum(axis=1), Parameters(gradient, by_bias)
 
     def curvature_bound(self, parameters: Parameters) -> Parameters:
-        """At least d2 loss / d theta^2, weight by weight: 1/W sum_i w_i h_ik x_ij + l2 with h = p (1 - p).
+        """At least the curvature that steps reckon with, weight by weight: 1/W sum_i w_i h_ik x_ij + l2, with h that of
+        `Loss.step_curvature`.
 
         A feature x in [0, 1] is no smaller than its square, which the exact value has; it is exact where x is 0 or 1.
         """
@@ -160,7 +169,7 @@ class Objective:
         xp, terms = self.features.backend.xp, self.terms
 
         def statistics(known: Known, chunk: Chunk) -> tuple[Array, ...]:
-            curvature = terms.curvature(chunk.weighted_sum(weights) + bias, known)
+            curvature = terms.step_curvature(chunk.weighted_sum(weights) + bias, known)
             return chunk.correlation(curvature), xp.sum(curvature, axis=1)
 
         by_row, by_bias = (self._host(total) for total in self.features.sum(statistics))

@@ -1,6 +1,7 @@
 """A change of variables that makes the objective rounder: as many steps of L-BFGS get several times as far.
 
-For every weight set k, with h_ik = w_i p_ik (1 - p_ik) / W at the start, a step from there is, in new variables u, v,
+For every weight set k, with h_ik, `lcml.learning.objective.Loss.step_curvature`, at the start, a step from there is, in
+new variables u, v,
 
     theta_k = D_k (I + V_k C_k V_k^T) u_k,     bias_k = v_k / sqrt(sum_i h_ik) - m_k . theta_k
 
@@ -144,7 +145,7 @@ def _sample(objective: Objective, start: Parameters, total: FloatArray) -> tuple
     n_of_chunk, terms = math.ceil(n_wanted / n_chunks), objective.terms
 
     def of_chunk(known: Known, chunk: Chunk) -> tuple[NDArray[Any], FloatArray]:
-        curvature = terms.curvature(chunk.weighted_sum(weights) + bias, known)
+        curvature = terms.step_curvature(chunk.weighted_sum(weights) + bias, known)
         h = np.asarray(backend.to_host(curvature), dtype=np.float64)
         chosen, weight = _draw(np.sum(h / total[:, None], axis=0), known.counts, n_of_chunk)
         return np.asarray(backend.to_host(chunk.of(chosen).values())), h[:, chosen] * weight

@@ -22,6 +22,8 @@ from lcml.backend import Array
 
 Link = Literal["sigmoid", "softmax"]
 
+_LEAST_LOGIT = 1e-3  # of smaller ones tanh(|g| / 2) / (2 |g|) is its limit, 1/4, to six digits
+
 THRESHOLD = 0.5
 """The probability of the second of two classes above which it is predicted, unless a model says another."""
 
@@ -61,6 +63,10 @@ class Head(ABC):
         p = self.inverse_link(xp, logits)
         return p * (1 - p)
 
+    def cautious_curvature(self, xp: Any, logits: Array) -> Array:
+        """(n_sets, n_examples) a curvature for steps so long that p (1 - p) does not hold all along."""
+        return self.curvature(xp, logits)
+
     @abstractmethod
     def probabilities(self, logits: FloatArray) -> FloatArray:
         """(n_examples, n_classes) probabilities of logits (n_examples, n_sets); rows sum to 1."""
@@ -80,6 +86,14 @@ class _Sigmoid(Head):
     def inverse_link(self, xp: Any, logits: Array) -> Array:
         small = xp.exp(-xp.abs(logits))
         return xp.where(logits >= 0, 1 / (1 + small), small / (1 + small))
+
+    def cautious_curvature(self, xp: Any, logits: Array) -> Array:
+        """The mean of p (1 - p) and of tanh(|g| / 2) / (2 |g|), that of the parabola that touches the loss at g and is
+        nowhere below it. Far on the wrong side p (1 - p) is near 0, and a step that trusts it goes much too far; at
+        g = 0 both are 1/4. Source: Jaakkola & Jordan, Bayesian parameter estimation via variational methods, 2000.
+        """
+        p, size = self.inverse_link(xp, logits), xp.maximum(xp.abs(logits), xp.full_like(logits, _LEAST_LOGIT))
+        return (p * (1 - p) + xp.tanh(size / 2) / (2 * size)) / 2
 
     def probabilities(self, logits: FloatArray) -> FloatArray:
         if logits.shape[1] == 1:

@@ -276,8 +276,9 @@ class FeatureStore(Features):
             self._keep()
 
     def _check(self, slices: Iterable[slice]) -> None:
-        for part in slices:
-            check_probabilities(self._examples[part], self.parts[0].view.n_inputs)
+        n_inputs = self.parts[0].view.n_inputs
+        for _ in self.backend.map(lambda part: check_probabilities(self._examples[part], n_inputs), list(slices)):
+            pass
 
     def _keep(self, n_kept: int = 0) -> None:
         """Compute the features of the chunks behind those kept."""

@@ -40,9 +40,9 @@ from lcml.runs.specs import Shape, full_shape
 
 _MIXED_ROWS = 32  # neighbours that stay together when examples are mixed: one reading of a disk gets them all
 
-_ENCODED_SHARE = 0.125
-"""Distorted images are kept encoded where they take up to this share of the memory for features; else they are
-computed whenever they are read."""
+_COPIES_SHARE = 0.125
+"""Distorted images are kept where they take up to this share of the memory for features; else they are computed
+whenever they are read."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -265,8 +265,8 @@ def to_learn_from(
     backend: Backend,
     weights: FloatArray | None = None,
 ) -> EncodedSet:
-    """Training examples, encoded; with an augmentation their distorted copies too, encoded now where that takes little
-    of the memory, else whenever they are read. Raises SettingsError where such are no images."""
+    """Training examples, encoded; with an augmentation their distorted copies too, distorted now where that takes
+    little of the memory, else whenever they are read. Raises SettingsError where such are no images."""
     if augmentation is None:
         return EncodedSet(encoded(encoder, examples.features), examples.labels, weights)
     if shape is None:
@@ -274,13 +274,13 @@ def to_learn_from(
             "augment: only images and sequences can be distorted, but these data have no image shape; give one "
             "(--image-shape 28x28, or 1x200 for a sequence) or leave --augment out"
         )
-    copies = augmented(examples.features, shape, augmentation, settings.seed)
-    lazy = EncodedRows(copies, encoder.encode, encoder.n_outputs)
+    copies: Any = augmented(examples.features, shape, augmentation, settings.seed)
     memory = backend.memory_budget() if settings.memory_budget is None else settings.memory_budget * 2**20
-    few = 4 * len(lazy) * encoder.n_outputs <= _ENCODED_SHARE * memory
+    few = 4 * math.prod(copies.shape) <= _COPIES_SHARE * memory
+    values = encoded(encoder, copies[:]) if few else EncodedRows(copies, encoder.encode, encoder.n_outputs)
     n_times = augmentation.copies + 1
     weights = None if weights is None else np.tile(weights, n_times)
-    return EncodedSet(lazy[:] if few else lazy, np.tile(examples.labels, n_times), weights)
+    return EncodedSet(values, np.tile(examples.labels, n_times), weights)
 
 
 def mixed(examples: Examples, seed: int) -> Examples:

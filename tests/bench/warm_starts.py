@@ -64,6 +64,12 @@ def by_diagonal(objective: Counted, start: Parameters, centred: bool = False, me
         minimise(objective, start, replace(HARD, memory=memory))
 
 
+def by_exact_curvature(objective: Counted, start: Parameters) -> None:
+    """As lcml, for roots too in the variables of linear features."""
+    objective.terms = replace(objective.terms, has_roots=False)
+    minimise(objective, start, HARD)
+
+
 def new_first(objective: Counted, start: Parameters, is_new: NDArray[np.bool_], n_steps: int, full: bool) -> None:
     """Steps of the new features' weights and the bias alone, then of all."""
     share = float(is_new.mean())
@@ -136,6 +142,7 @@ def compare(
         "diagonal, 40 pairs": functools.partial(by_diagonal, memory=40),
         "centred": functools.partial(by_diagonal, centred=True),
         "lcml": lambda o, start: minimise(o, start, HARD),
+        "lcml, p (1 - p)": by_exact_curvature,
         "lcml, 40 pairs": lambda o, start: minimise(o, start, replace(HARD, memory=40)),
     }
     if is_plain:

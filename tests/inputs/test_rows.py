@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from lcml.errors import DataError
+from lcml.inputs.channels import ChannelEncoder
 from lcml.inputs.encoders import EncoderKind, fit_encoder
-from lcml.inputs.encoding import encoded
+from lcml.inputs.encoding import EncodedRows, encoded
 from lcml.inputs.rows import Rows, StoredMatrix, all_rows, check_features, select
 
 MATRIX = np.random.default_rng(0).normal(size=(100, 3))
@@ -80,6 +81,17 @@ def test_encoders_see_the_same(stored: Rows, kind: EncoderKind, shared: bool, mo
     assert (view.shape, view.dtype.name, len(view)) == ((100, 3), "float32", 100)
     assert view[3:40].tolist() == from_array.encode(MATRIX)[3:40].tolist()
     assert view[np.array([8, 2])].tolist() == from_array.encode(MATRIX)[[8, 2]].tolist()
+
+
+def test_channels_of_images_in_memory_are_made_when_they_are_read() -> None:
+    images = np.random.default_rng(0).random((50, 12))
+    encoder = ChannelEncoder(fit_encoder("scale", images), (3, 4), ("grey", "x+"))
+    view = encoded(encoder, images)
+    assert isinstance(view, EncodedRows)
+    assert (view.shape, view[7:9].tolist()) == ((50, 24), encoder.encode(images)[7:9].tolist())
+    images[31, 5] = np.nan
+    with pytest.raises(DataError, match="row 31, column 5"):
+        encoded(encoder, images)
 
 
 def test_a_value_that_is_not_finite_is_found_in_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

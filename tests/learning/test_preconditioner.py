@@ -1,11 +1,16 @@
 """The change of variables against the Hessian worked out in full."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.special import expit
 
 from lcml.backend import Backend, NumpyBackend
 from lcml.circuits import vtree as vtrees
+from lcml.circuits.parts import initial_part
+from lcml.circuits.views import WindowView, window_vtree
 from lcml.learning.objective import Objective
 from lcml.learning.parameters import Parameters, Parametrisation
 from lcml.learning.preconditioner import Preconditioner, _draw
@@ -126,3 +131,25 @@ def test_few_examples(n: int) -> None:
     assert found.converged
     gradient = objective.value_and_gradient(found.parameters)[1]
     assert np.max(np.abs(gradient.weights)) < 1e-5
+
+
+@pytest.mark.parametrize("is_cautious", [True, False])
+def test_the_first_step_from_weights_far_off_lowers_the_loss_of_roots(is_cautious: bool) -> None:
+    """Where halves inherit weights of square roots most labels are wrong, and far: p (1 - p) is near 0 there, so that
+    steps which trust it, as those of linear features may, go too far."""
+    view = WindowView((1, 6, 6), (3, 3), grid=(2, 2), root=True)
+    part = initial_part(view, window_vtree(view))
+    store = FeatureStore([part], examples(36, 300, seed=0), NUMPY, precision="float64")
+    objective = Objective(store, np.random.default_rng(0).integers(0, 3, 300), 3, l2=1e-3)
+    objective.terms = replace(objective.terms, has_roots=is_cautious)
+    start = objective.zeros().from_flat(np.random.default_rng(1).normal(size=objective.zeros().flat().size) * 5)
+    losses = []
+
+    def measured(at: Parameters, chunks: Sequence[int] | None = None) -> tuple[np.ndarray, Parameters]:
+        losses.append(found := Objective.value_and_gradient(objective, at, chunks))
+        return found
+
+    objective.value_and_gradient = measured  # type: ignore[method-assign]
+    minimise(objective, start, SolverSettings(1, 1e-9))
+    (first, _), (second, _) = losses[:2]
+    assert bool(np.all(second < first)) == is_cautious

@@ -32,6 +32,28 @@ def test_derivatives_are_those_of_the_loss(link: Link) -> None:
         np.testing.assert_allclose(head.curvature(np, LOGITS)[k], bend, atol=1e-5)
 
 
+@pytest.mark.parametrize("xp", [np, array_api_strict])
+def test_the_cautious_curvature_is_the_mean_of_the_exact_one_and_of_a_parabola_above_the_loss(xp: object) -> None:
+    """The parabola touches the loss at g and, being the tightest one above it, at -g too."""
+    head, g = HEADS["sigmoid"], np.array([[-30.0, -4.0, -1.0, -1e-3, 0.0, 0.5, 3.0, 12.0]])
+    found = np.asarray(head.cautious_curvature(xp, xp.asarray(g)))  # type: ignore[attr-defined]
+    outer = (2 * found - head.curvature(np, g))[0]
+    for target in (0.0, 1.0):
+
+        def lost(logits: np.ndarray, target: float = target) -> np.ndarray:
+            return head.loss(np, logits, np.full_like(logits, target))
+
+        slope = head.residual(np, g, np.full_like(g, target))[0]
+        for to in np.linspace(-40, 40, 321):
+            step = to - g[0]
+            above = lost(g)[0] + slope * step + outer / 2 * step**2
+            assert np.all(above >= lost(np.full_like(g, to))[0] - 1e-6)
+        np.testing.assert_allclose(lost(g)[0] - 2 * slope * g[0] + 2 * outer * g[0] ** 2, lost(-g)[0], atol=1e-6)
+    np.testing.assert_allclose(found[0, 3:5], 0.25, atol=1e-6)
+    softmax_head = HEADS["softmax"]
+    assert np.array_equal(softmax_head.cautious_curvature(np, LOGITS), softmax_head.curvature(np, LOGITS))
+
+
 def test_probabilities() -> None:
     sigmoid, softmax_head = HEADS["sigmoid"], HEADS["softmax"]
     np.testing.assert_allclose(softmax_head.probabilities(LOGITS.T), softmax(LOGITS.T, axis=1), atol=1e-15)

@@ -136,6 +136,19 @@ def test_distorted_images_that_would_fill_memory_are_computed_when_read() -> Non
     assert computed.labels.tolist() == kept.labels.tolist() == (np.arange(20) % 2).tolist() * 3
 
 
+def test_distorted_images_are_kept_as_they_are_made_and_encoded_when_read() -> None:
+    images = np.random.default_rng(0).integers(0, 256, size=(20, 16)).astype(np.uint8)
+    base = ScaleEncoder(np.zeros(16), np.full(16, 255.0))
+    encoder, augmentation = ChannelEncoder(base, (4, 4), ("grey", "x+")), parse_augment("copies=2,rotation=20")
+    settings, backend = LearnSettings(seed=3), get_backend("numpy")
+    kept = to_learn_from(Examples(images, np.arange(20) % 2), encoder, augmentation, (1, 4, 4), settings, backend)
+    assert isinstance(kept.values, EncodedRows)
+    assert isinstance(kept.values.rows, np.ndarray)
+    assert kept.values.rows.dtype == np.uint8
+    distorted = np.asarray(augmented(images, (4, 4), augmentation, 3))
+    assert np.array_equal(kept.values[15:45], encoder.encode(distorted)[15:45])
+
+
 def test_a_table_of_samples_is_a_sequence() -> None:
     """Two ones side by side somewhere in 20 samples against two apart: a window of two tells, wherever they are."""
     generator = np.random.default_rng(0)
