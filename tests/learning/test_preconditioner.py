@@ -149,7 +149,7 @@ def test_the_first_step_from_weights_far_off_lowers_the_loss_of_roots(is_cautiou
         losses.append(found := Objective.value_and_gradient(objective, at, chunks))
         return found
 
-    objective.value_and_gradient = measured  # type: ignore[method-assign]
+    objective.value_and_gradient = measured  # type: ignore[method-assign, assignment]
     minimise(objective, start, SolverSettings(1, 1e-9))
     (first, _), (second, _) = losses[:2]
     assert bool(np.all(second < first)) == is_cautious

@@ -41,7 +41,7 @@ def test_the_cautious_curvature_is_the_mean_of_the_exact_one_and_of_a_parabola_a
     for target in (0.0, 1.0):
 
         def lost(logits: np.ndarray, target: float = target) -> np.ndarray:
-            return head.loss(np, logits, np.full_like(logits, target))
+            return np.asarray(head.loss(np, logits, np.full_like(logits, target)))
 
         slope = head.residual(np, g, np.full_like(g, target))[0]
         for to in np.linspace(-40, 40, 321):
