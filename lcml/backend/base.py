@@ -18,7 +18,7 @@ Out = TypeVar("Out")
 
 BackendName = Literal["auto", "numpy", "numba", "cupy"]
 Precision = Literal["float32", "float64"]
-FeaturePrecision = Literal["fixed16", "float32", "float64"]
+FeaturePrecision = Literal["fixed8", "fixed16", "float32", "float64"]
 
 
 def evaluation_precision(precision: FeaturePrecision) -> Precision:

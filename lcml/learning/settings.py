@@ -105,7 +105,7 @@ class LearnSettings:
     final_iterations: int = setting(60, "Most iterations of a fit at the end.", WEIGHTS, least=1)
     tolerance: float = setting(1e-5, "Gradient at which a fit has converged.", WEIGHTS, least=0)
     precision: FeaturePrecision = setting(
-        "fixed16", "Of features kept: 16-bit fixed point computed with in float32, or floats.", COMPUTATION
+        "fixed16", "Of features kept: fixed point of 8 or 16 bits, computed with in float32, or floats.", COMPUTATION
     )
     memory_budget: int | None = setting(
         None,

@@ -4,7 +4,7 @@ A feature is the flow of a literal or element at one place of the view: the flow
 its square root where the view says so; for a view of the whole example simply the flow.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from itertools import pairwise
 
@@ -21,8 +21,8 @@ from lcml.passes.products import NO_PAIRS, compile_products
 
 Numbers = NDArray[np.integer]
 
-FIXED16_SCALE = 65535
-"""What fixed16 keeps for a feature of 1."""
+FIXED_SCALE: Mapping[str, int] = {"fixed8": 255, "fixed16": 65535}
+"""What is kept for a feature of 1 in fixed point."""
 
 
 class FeatureMap:
@@ -50,15 +50,16 @@ class FeatureMap:
         self._selected = backend.asarray(view.index[0]) if isinstance(view, SelectedView) else None
         self._wants_all = np.array_equal(wanted, np.arange(circuit.n_literals + circuit.n_elements))
 
-    def write(self, examples: Array, out: Array, rows: Numbers, *, fixed: bool = False) -> None:
-        """Put the features of encoded `examples` (n_examples, n_inputs) into out[rows], where `fixed` as `fixed16`."""
+    def write(self, examples: Array, out: Array, rows: Numbers, *, scale: int = 1) -> None:
+        """Put the features of encoded `examples` (n_examples, n_inputs) into out[rows], with a `scale` above 1, of
+        `FIXED_SCALE`, as the integers nearest to scale times them."""
         if self._kernel is not None:
             rows_of_out, (first, stop) = self.backend.asarray(rows, dtype=np.int32), self._read
-            self._kernel(*self._on_device, examples[:, first:stop], rows_of_out, FIXED16_SCALE if fixed else 1, out)
+            self._kernel(*self._on_device, examples[:, first:stop], rows_of_out, scale, out)
             return
         values = self._by_passes(examples)
-        if fixed:
-            values = self.backend.xp.astype(self.backend.xp.clip(values, 0, 1) * FIXED16_SCALE + 0.5, out.dtype)
+        if scale > 1:
+            values = self.backend.xp.astype(self.backend.xp.clip(values, 0, 1) * scale + 0.5, out.dtype)
         self.backend.put(out, rows, values)
 
     def values(self, examples: Array) -> Array:

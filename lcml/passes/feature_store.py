@@ -1,7 +1,8 @@
 """The features of a data set, kept in memory where they fit, else recomputed chunk by chunk whenever they are read.
 
 Kept features grow with the circuits: after a round of splits only those that are new are computed. Where the precision
-is `fixed16` a feature f in [0, 1] is kept as the 16-bit integer nearest to 65535 f, and computed with in float32.
+is `fixed16` a feature f in [0, 1] is kept as the 16-bit integer nearest to 65535 f, with `fixed8` as the 8-bit integer
+nearest to 255 f, and computed with in float32.
 """
 
 from abc import ABC, abstractmethod
@@ -20,7 +21,7 @@ from lcml.backend import Array, Backend, FeaturePrecision, evaluation_precision
 from lcml.backend.threads import at_most
 from lcml.circuits.parts import GrownPart, Part
 from lcml.inputs.rows import Joined, Matrix
-from lcml.passes.feature_map import FIXED16_SCALE, FeatureMap
+from lcml.passes.feature_map import FIXED_SCALE, FeatureMap
 from lcml.passes.feature_rows import rows_after
 from lcml.passes.flows import check_probabilities
 
@@ -169,8 +170,8 @@ class FeatureStore(Features):
         self.parts, self.backend = tuple(parts), backend
         self.n_examples = len(examples) if n_examples is None else n_examples
         self._examples: Matrix = examples
-        self._fixed = precision == "fixed16"
-        self._stored_type = np.dtype("uint16" if precision == "fixed16" else precision)
+        self._scale = FIXED_SCALE.get(precision, 1)
+        self._stored_type = np.min_scalar_type(self._scale) if self._scale > 1 else np.dtype(precision)
         self.dtype = np.dtype(evaluation_precision(precision))
         self._budget = backend.memory_budget() if budget is None else budget
         self._most_features = most_features
@@ -233,7 +234,7 @@ class FeatureStore(Features):
             chunk, self._chunks[index] = self._with_room(self._chunks[index]), None
             examples = self._encoded(index)
             for feature_map, rows in new:
-                feature_map.write(examples, chunk, rows, fixed=self._fixed)
+                feature_map.write(examples, chunk, rows, scale=self._scale)
             return chunk
 
         self._chunks = list(self.backend.map(extend, range(self.n_chunks)))
@@ -283,7 +284,8 @@ class FeatureStore(Features):
     def _keep(self, n_kept: int = 0) -> None:
         """Compute the features of the chunks behind those kept."""
         kept, rest = (self._chunks or [])[:n_kept], range(n_kept, self.n_chunks)
-        self._chunks = [*kept, *self.backend.map(lambda index: self._fresh(index, fixed=self._fixed), rest)]
+        fresh = self.backend.map(lambda index: self._fresh(index, to_keep=True), rest)
+        self._chunks = [*kept, *fresh]
 
     def _reader(self) -> Callable[[int], tuple[Known, Chunk]]:
         """What is known of a chunk, and its features, by its number."""
@@ -291,7 +293,7 @@ class FeatureStore(Features):
 
         def read(index: int) -> tuple[Known, Chunk]:
             known = Known(index, self._labels[slices[index]], self._counts[slices[index]])
-            scale = 1 / FIXED16_SCALE if chunks is not None and self._fixed else 1.0
+            scale = 1.0 if chunks is None else 1 / self._scale
             rows = (lambda: self._fresh(index)) if chunks is None else (lambda: chunks[index][:n_rows, :])
             return known, Chunk(rows, self.backend, lambda: self._encoded(index), scale)
 
@@ -308,16 +310,17 @@ class FeatureStore(Features):
     def _fits(self, n_rows: int) -> bool:
         return n_rows * self.n_examples * self._stored_type.itemsize <= self._budget
 
-    def _fresh(self, index: int, *, fixed: bool = False) -> Array:
+    def _fresh(self, index: int, *, to_keep: bool = False) -> Array:
         if self._maps is None:
             self._maps = [FeatureMap(part.view, part.circuit, part.flows, self.backend) for part in self.parts]
+        scale, kind = (self._scale, self._stored_type) if to_keep else (1, self.dtype)
         examples = self._encoded(index)
         empty = self.backend.empty if self.n_rows == self.n_features else self.backend.xp.zeros
-        chunk = empty((self.n_rows, examples.shape[0]), dtype=self._stored_type if fixed else self.dtype)
+        chunk = empty((self.n_rows, examples.shape[0]), dtype=kind)
         first = 0
         for feature_map in self._maps:
             rows = self.row_of[first : first + feature_map.n_rows]
-            feature_map.write(examples, chunk, rows, fixed=fixed)
+            feature_map.write(examples, chunk, rows, scale=scale)
             first += feature_map.n_rows
         return chunk
 

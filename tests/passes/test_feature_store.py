@@ -2,6 +2,7 @@
 
 import itertools
 import tracemalloc
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from lcml.circuits.views import IdentityView, SelectedView, View, WindowView, wi
 from lcml.circuits.vtree import Vtree
 from lcml.errors import DataError
 from lcml.learning.selection import apply_to_parts
-from lcml.passes.feature_map import FIXED16_SCALE, FeatureMap
+from lcml.passes.feature_map import FeatureMap
 from lcml.passes.feature_store import FeatureStore
 
 from ..strict import StrictBackend
@@ -106,7 +107,7 @@ def test_grown_features_are_the_flows(backend: Backend, vtree: Vtree, seed: int,
     assert not recomputed.is_in_memory
 
 
-@pytest.mark.parametrize("precision", ["fixed16", "float32", "float64"])
+@pytest.mark.parametrize("precision", ["fixed8", "fixed16", "float32", "float64"])
 @pytest.mark.parametrize("backend", [NUMPY, NUMBA], ids=["numpy", "numba"])
 def test_parts_grow_side_by_side(backend: Backend, precision: FeaturePrecision) -> None:
     shape = (1, 3, 4)
@@ -126,17 +127,19 @@ def test_parts_grow_side_by_side(backend: Backend, precision: FeaturePrecision) 
         parts = tuple(part.part for part in after)
     assert store.is_in_memory
     expected = np.concatenate([by_hand(part, q) for part in parts])
-    tolerance = {"fixed16": 0.5 / FIXED16_SCALE + 1e-6, "float32": 1e-6, "float64": 1e-12}[precision]
+    half_a_step = {"fixed8": 0.5 / 255, "fixed16": 0.5 / 65535}
+    tolerance = half_a_step.get(precision, 0) + (1e-12 if precision == "float64" else 1e-6)
     np.testing.assert_allclose(read(store), expected, rtol=0, atol=tolerance)
 
 
+@pytest.mark.parametrize(("kept_as", "scale"), [(np.uint8, 255), (np.uint16, 65535)])
 @pytest.mark.parametrize("backend", [NUMPY, NUMBA], ids=["numpy", "numba"])
-def test_a_feature_that_rounding_puts_above_one_is_kept_as_one(backend: Backend) -> None:
+def test_a_feature_that_rounding_puts_above_one_is_kept_as_one(backend: Backend, kept_as: Any, scale: int) -> None:
     circuit = initial_circuit(vtrees.balanced(2))
-    out = np.zeros((1, 1), dtype=np.uint16)
+    out = np.zeros((1, 1), dtype=kept_as)
     feature = FeatureMap(IdentityView(2), circuit, np.array([circuit.n_literals]), backend)  # X0 and X1
-    feature.write(np.full((1, 2), 1.0001, dtype=np.float32), out, np.array([0]), fixed=True)
-    assert out.tolist() == [[FIXED16_SCALE]]
+    feature.write(np.full((1, 2), 1.0001, dtype=np.float32), out, np.array([0]), scale=scale)
+    assert out.tolist() == [[scale]]
 
 
 def test_products_with_kept_features() -> None:
@@ -146,7 +149,7 @@ def test_products_with_kept_features() -> None:
     q = examples(40, 30, seed=0)
     generator = np.random.default_rng(0)
     weights, signal = generator.normal(size=(3, part.n_features)), generator.normal(size=(3, 30))
-    for backend, precision in itertools.product((NUMPY, NUMBA), ("fixed16", "float32")):
+    for backend, precision in itertools.product((NUMPY, NUMBA), ("fixed8", "fixed16", "float32")):
         store = FeatureStore([part], q, backend, precision=precision)  # type: ignore[arg-type]
         values = read(store).astype(np.float64)
         ((sums, correlations),) = store.map(
@@ -260,7 +263,7 @@ def test_a_store_that_is_extended_is_one_of_more_examples(precision: FeaturePrec
     store.label(labels, np.ones(1300))
     assert (store.n_examples, store.n_chunks) == (1300, 3)
     everything = FeatureStore([twice[0].part], q, NUMPY, precision=precision)
-    np.testing.assert_allclose(read(store), read(everything), atol=1.1 / FIXED16_SCALE)
+    np.testing.assert_allclose(read(store), read(everything), atol=1.1 / 65535)
     known = np.concatenate(list(store.map(lambda known, _: known.labels)))
     np.testing.assert_array_equal(known, labels)
     ones = np.ones((1, store.n_rows), store.dtype)  # rows that no feature has are finite too

@@ -19,7 +19,8 @@ _MOST_CELLS = 65535  # blocks that a grid may have in its second dimension
 
 SOURCE = r"""
 typedef long long Index;
-typedef unsigned short Fixed;
+typedef unsigned char Fixed8;
+typedef unsigned short Fixed16;
 
 // The literal that a variable of the circuit, or its complement, reads; x begins at the example
 __device__ static inline Real literal(int number, int n_variables, const int* reads, const Real* x, Index n_examples) {
@@ -129,7 +130,7 @@ def product_features(
     _kernel(xp, x.dtype.name, out.dtype.name)((cut.n_blocks, cut.n_cells), (_BLOCK,), arguments)
 
 
-_TYPES = {"float32": "float", "float64": "double", "uint16": "Fixed"}
+_TYPES = {"float32": "float", "float64": "double", "uint8": "Fixed8", "uint16": "Fixed16"}
 
 
 @cache

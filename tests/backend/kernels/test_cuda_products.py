@@ -20,7 +20,7 @@ from lcml.learning.pairs import free_pairs
 from lcml.learning.selection import apply_to_parts
 from lcml.learning.settings import LearnSettings
 from lcml.learning.state import EncodedSet
-from lcml.passes.feature_map import FIXED16_SCALE, FeatureMap
+from lcml.passes.feature_map import FeatureMap
 from lcml.passes.feature_store import FeatureStore
 from lcml.passes.products import compile_products
 
@@ -88,22 +88,23 @@ def test_as_numba(backend: Any, name: str) -> None:
     q, wanted = examples(view.n_inputs, 70, seed=5).astype(np.float32), wanted_of(circuit)
     numba, cuda = (FeatureMap(view, circuit, wanted, of) for of in (NumbaBackend(), backend))
     rows = np.arange(numba.n_rows)[::-1]
-    for dtype, fixed, tolerance in ((np.float32, False, 2e-6), (np.uint16, True, 1)):
+    for dtype, scale, tolerance in ((np.float32, 1, 2e-6), (np.uint16, 65535, 1), (np.uint8, 255, 1)):
         expected, found = np.zeros((len(rows), 70), dtype), backend.xp.zeros((len(rows), 70), dtype=dtype)
-        numba.write(q, expected, rows, fixed=fixed)
-        cuda.write(backend.asarray(q), found, rows, fixed=fixed)
+        numba.write(q, expected, rows, scale=scale)
+        cuda.write(backend.asarray(q), found, rows, scale=scale)
         difference = backend.to_host(found).astype(np.float64) - expected
         assert np.abs(difference).max() <= tolerance
 
 
-def test_fixed16_by_hand(backend: Any) -> None:
+@pytest.mark.parametrize(("kept_as", "scale"), [(np.uint8, 255), (np.uint16, 65535)])
+def test_fixed_point_by_hand(backend: Any, kept_as: Any, scale: int) -> None:
     # two windows of one pixel in one cell: q and 1 - q averaged, rooted and rounded to the nearest level
     view = WindowView((1, 1, 2), (1, 1), root=True)
     features = FeatureMap(view, initial_circuit(vtrees.balanced(1)), np.array([0, 1]), backend)
-    found = backend.xp.zeros((2, 3), dtype=np.uint16)
-    features.write(backend.asarray(np.array([[0, 0], [1, 1], [0.5, 0]], np.float32)), found, np.arange(2), fixed=True)
-    half, rest = round(FIXED16_SCALE * 0.25**0.5), round(FIXED16_SCALE * 0.75**0.5)
-    assert backend.to_host(found).tolist() == [[0, FIXED16_SCALE, half], [FIXED16_SCALE, 0, rest]]
+    found = backend.xp.zeros((2, 3), dtype=kept_as)
+    features.write(backend.asarray(np.array([[0, 0], [1, 1], [0.5, 0]], np.float32)), found, np.arange(2), scale=scale)
+    half, rest = int(scale * 0.25**0.5 + 0.5), int(scale * 0.75**0.5 + 0.5)
+    assert backend.to_host(found).tolist() == [[0, scale, half], [scale, 0, rest]]
 
 
 def test_grid() -> None:
@@ -115,7 +116,7 @@ def test_grid() -> None:
     assert grid(1, 1, 1, n_slots=0, n_wanted=1, itemsize=8, most=1).scratch_shape == (0, 64)
 
 
-@pytest.mark.parametrize("precision", ["fixed16", "float32", "float64"])
+@pytest.mark.parametrize("precision", ["fixed8", "fixed16", "float32", "float64"])
 def test_kept_features_grow(backend: Any, precision: FeaturePrecision) -> None:
     pooled = WindowView((1, 3, 4), (2, 2), grid=(1, 3), root=True)
     places: list[tuple[View, Vtree]] = [(IdentityView(12), vtrees.grid(3, 4)), (pooled, window_vtree(pooled))]
@@ -137,7 +138,7 @@ def test_kept_features_grow(backend: Any, precision: FeaturePrecision) -> None:
         for store in stores
     )
     assert stores[0].is_in_memory
-    tolerance = {"fixed16": 1.1 / FIXED16_SCALE, "float32": 1e-6, "float64": 1e-12}[precision]
+    tolerance = {"fixed8": 1.1 / 255, "fixed16": 1.1 / 65535, "float32": 1e-6, "float64": 1e-12}[precision]
     np.testing.assert_allclose(found[stores[0].row_of], expected[stores[1].row_of], atol=tolerance)
 
 

@@ -22,7 +22,8 @@ KERNELS = [
     (cuda.SOURCE, "lcml_pass", ("-DReal=float", "-DN_SETS=10")),
     (cuda.SOURCE, "lcml_pass", ("-DReal=double", "-DN_SETS=1")),
     (cuda_products.SOURCE, "lcml_products", ("-DReal=float", "-DOut=float")),
-    (cuda_products.SOURCE, "lcml_products", ("-DReal=float", "-DOut=Fixed")),
+    (cuda_products.SOURCE, "lcml_products", ("-DReal=float", "-DOut=Fixed8")),
+    (cuda_products.SOURCE, "lcml_products", ("-DReal=float", "-DOut=Fixed16")),
     (cuda_products.SOURCE, "lcml_products", ("-DReal=double", "-DOut=double")),
 ]
 """Varieties that the backend asks for, each on one of the architectures in turn: one takes half a second."""
