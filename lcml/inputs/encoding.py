@@ -98,7 +98,7 @@ class Encoder(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class EncodedRows:
-    """Rows in a file, or computed when they are read, as what `encode` makes of them then: (n, width)."""
+    """Rows in a file or in memory, or computed when they are read, as what `encode` makes of them then: (n, width)."""
 
     rows: Matrix
     encode: Callable[[Any], NDArray[Any]]

@@ -1,7 +1,7 @@
 """A change of variables that makes the objective rounder: as many steps of L-BFGS get several times as far.
 
-For every weight set k, with h_ik, `lcml.learning.objective.Loss.step_curvature`, at the start, a step from there is, in
-new variables u, v,
+For every weight set k, with the curvatures h_ik at the start, those of `lcml.learning.objective.Loss.step_curvature`, a
+step from there is, in new variables u, v,
 
     theta_k = D_k (I + V_k C_k V_k^T) u_k,     bias_k = v_k / sqrt(sum_i h_ik) - m_k . theta_k
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lcml.arrays import FloatArray
-from lcml.backend import Array, Backend
+from lcml.backend import Array, Backend, FeaturePrecision
 from lcml.circuits.parts import Part
 from lcml.learning.objective import Objective
 from lcml.learning.parameters import Parameters
@@ -130,7 +130,9 @@ def with_conditions(model: LogisticCircuit, kept: NDArray[np.bool_]) -> Logistic
 
 def objective_of(model: LogisticCircuit, examples: EncodedSet, backend: Backend) -> Objective:
     """The mean loss of examples, without penalty, for a weight per feature."""
-    store = FeatureStore(model.parts, examples.values, backend, precision="fixed16")
+    learned_with = model.facts("settings").get("precision")
+    precision: FeaturePrecision = "fixed8" if learned_with == "fixed8" else "fixed16"
+    store = FeatureStore(model.parts, examples.values, backend, precision=precision)
     n_classes, weights = len(model.classes), examples.weights
     return Objective(store, examples.labels, n_classes, link=model.link, example_weights=weights)
 

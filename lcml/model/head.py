@@ -22,7 +22,9 @@ from lcml.backend import Array
 
 Link = Literal["sigmoid", "softmax"]
 
-_LEAST_LOGIT = 1e-3  # of smaller ones tanh(|g| / 2) / (2 |g|) is its limit, 1/4, to six digits
+_LEAST_LOG_ODDS = 1e-3  # of smaller ones tanh(|a| / 2) / (2 |a|) is its limit, 1/4, to six digits
+
+_LEAST_SUM = 1e-30  # of the exponentials of other classes, whose logarithm is taken
 
 THRESHOLD = 0.5
 """The probability of the second of two classes above which it is predicted, unless a model says another."""
@@ -63,9 +65,20 @@ class Head(ABC):
         p = self.inverse_link(xp, logits)
         return p * (1 - p)
 
+    @abstractmethod
+    def log_odds(self, xp: Any, logits: Array) -> Array:
+        """(n_sets, n_examples) log p / (1 - p), or nearly that where it is large."""
+
     def cautious_curvature(self, xp: Any, logits: Array) -> Array:
-        """(n_sets, n_examples) a curvature for steps so long that p (1 - p) does not hold all along."""
-        return self.curvature(xp, logits)
+        """(n_sets, n_examples) the mean of p (1 - p) and of tanh(|a| / 2) / (2 |a|), with a the log-odds of p: that of
+        the parabola which touches the loss, as a function of one logit, and is nowhere below it.
+
+        Far on the wrong side p (1 - p) is near 0, and a step that trusts it goes much too far; where p is 1/2 both are
+        1/4. Source: Jaakkola & Jordan, Bayesian parameter estimation via variational methods, 2000.
+        """
+        p, odds = self.inverse_link(xp, logits), xp.abs(self.log_odds(xp, logits))
+        size = xp.maximum(odds, xp.full_like(odds, _LEAST_LOG_ODDS))
+        return (p * (1 - p) + xp.tanh(size / 2) / (2 * size)) / 2
 
     @abstractmethod
     def probabilities(self, logits: FloatArray) -> FloatArray:
@@ -87,13 +100,8 @@ class _Sigmoid(Head):
         small = xp.exp(-xp.abs(logits))
         return xp.where(logits >= 0, 1 / (1 + small), small / (1 + small))
 
-    def cautious_curvature(self, xp: Any, logits: Array) -> Array:
-        """The mean of p (1 - p) and of tanh(|g| / 2) / (2 |g|), that of the parabola that touches the loss at g and is
-        nowhere below it. Far on the wrong side p (1 - p) is near 0, and a step that trusts it goes much too far; at
-        g = 0 both are 1/4. Source: Jaakkola & Jordan, Bayesian parameter estimation via variational methods, 2000.
-        """
-        p, size = self.inverse_link(xp, logits), xp.maximum(xp.abs(logits), xp.full_like(logits, _LEAST_LOGIT))
-        return (p * (1 - p) + xp.tanh(size / 2) / (2 * size)) / 2
+    def log_odds(self, xp: Any, logits: Array) -> Array:
+        return logits
 
     def probabilities(self, logits: FloatArray) -> FloatArray:
         if logits.shape[1] == 1:
@@ -117,6 +125,12 @@ class _Softmax(Head):
     def inverse_link(self, xp: Any, logits: Array) -> Array:
         exponentials = xp.exp(logits - xp.max(logits, axis=0, keepdims=True))
         return exponentials / xp.sum(exponentials, axis=0, keepdims=True)
+
+    def log_odds(self, xp: Any, logits: Array) -> Array:
+        shifted = logits - xp.max(logits, axis=0, keepdims=True)
+        exponentials = xp.exp(shifted)
+        others = xp.sum(exponentials, axis=0, keepdims=True) - exponentials
+        return shifted - xp.log(xp.maximum(others, xp.full_like(others, _LEAST_SUM)))
 
     def probabilities(self, logits: FloatArray) -> FloatArray:
         return np.asarray(self.inverse_link(np, logits.T).T)

@@ -21,8 +21,8 @@ from lcml.passes.products import NO_PAIRS, compile_products
 
 Numbers = NDArray[np.integer]
 
-FIXED_SCALE: Mapping[str, int] = {"fixed8": 255, "fixed16": 65535}
-"""What is kept for a feature of 1 in fixed point."""
+FIXED_POINT: Mapping[str, tuple[str, int]] = {"fixed8": ("uint8", 255), "fixed16": ("uint16", 65535)}
+"""Of every precision in fixed point: how features are kept, and what for a feature of 1."""
 
 
 class FeatureMap:
@@ -52,7 +52,7 @@ class FeatureMap:
 
     def write(self, examples: Array, out: Array, rows: Numbers, *, scale: int = 1) -> None:
         """Put the features of encoded `examples` (n_examples, n_inputs) into out[rows], with a `scale` above 1, of
-        `FIXED_SCALE`, as the integers nearest to scale times them."""
+        `FIXED_POINT`, as the integers nearest to scale times them."""
         if self._kernel is not None:
             rows_of_out, (first, stop) = self.backend.asarray(rows, dtype=np.int32), self._read
             self._kernel(*self._on_device, examples[:, first:stop], rows_of_out, scale, out)

@@ -21,7 +21,7 @@ from lcml.backend import Array, Backend, FeaturePrecision, evaluation_precision
 from lcml.backend.threads import at_most
 from lcml.circuits.parts import GrownPart, Part
 from lcml.inputs.rows import Joined, Matrix
-from lcml.passes.feature_map import FIXED_SCALE, FeatureMap
+from lcml.passes.feature_map import FIXED_POINT, FeatureMap
 from lcml.passes.feature_rows import rows_after
 from lcml.passes.flows import check_probabilities
 
@@ -170,8 +170,8 @@ class FeatureStore(Features):
         self.parts, self.backend = tuple(parts), backend
         self.n_examples = len(examples) if n_examples is None else n_examples
         self._examples: Matrix = examples
-        self._scale = FIXED_SCALE.get(precision, 1)
-        self._stored_type = np.min_scalar_type(self._scale) if self._scale > 1 else np.dtype(precision)
+        stored_type, self._scale = FIXED_POINT.get(precision, (precision, 1))
+        self._stored_type = np.dtype(stored_type)
         self.dtype = np.dtype(evaluation_precision(precision))
         self._budget = backend.memory_budget() if budget is None else budget
         self._most_features = most_features
@@ -313,10 +313,10 @@ class FeatureStore(Features):
     def _fresh(self, index: int, *, to_keep: bool = False) -> Array:
         if self._maps is None:
             self._maps = [FeatureMap(part.view, part.circuit, part.flows, self.backend) for part in self.parts]
-        scale, kind = (self._scale, self._stored_type) if to_keep else (1, self.dtype)
+        scale, dtype = (self._scale, self._stored_type) if to_keep else (1, self.dtype)
         examples = self._encoded(index)
         empty = self.backend.empty if self.n_rows == self.n_features else self.backend.xp.zeros
-        chunk = empty((self.n_rows, examples.shape[0]), dtype=kind)
+        chunk = empty((self.n_rows, examples.shape[0]), dtype=dtype)
         first = 0
         for feature_map in self._maps:
             rows = self.row_of[first : first + feature_map.n_rows]

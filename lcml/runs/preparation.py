@@ -41,8 +41,8 @@ from lcml.runs.specs import Shape, full_shape
 _MIXED_ROWS = 32  # neighbours that stay together when examples are mixed: one reading of a disk gets them all
 
 _COPIES_SHARE = 0.125
-"""Distorted images are kept where they take up to this share of the memory for features; else they are computed
-whenever they are read."""
+"""Distorted images are kept, encoded unless that makes channels of them, where they take up to this share of the memory
+for features; else they are computed whenever they are read."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -265,7 +265,7 @@ def to_learn_from(
     backend: Backend,
     weights: FloatArray | None = None,
 ) -> EncodedSet:
-    """Training examples, encoded; with an augmentation their distorted copies too, distorted now where that takes
+    """Training examples as `encoded` has them; with an augmentation distorted copies too, distorted now where that takes
     little of the memory, else whenever they are read. Raises SettingsError where such are no images."""
     if augmentation is None:
         return EncodedSet(encoded(encoder, examples.features), examples.labels, weights)
@@ -274,9 +274,10 @@ def to_learn_from(
             "augment: only images and sequences can be distorted, but these data have no image shape; give one "
             "(--image-shape 28x28, or 1x200 for a sequence) or leave --augment out"
         )
-    copies: Any = augmented(examples.features, shape, augmentation, settings.seed)
+    copies = augmented(examples.features, shape, augmentation, settings.seed)
     memory = backend.memory_budget() if settings.memory_budget is None else settings.memory_budget * 2**20
-    few = 4 * math.prod(copies.shape) <= _COPIES_SHARE * memory
+    itemsize = 4 if encoder.output_shape is None else copies.dtype.itemsize
+    few = itemsize * math.prod(copies.shape) <= _COPIES_SHARE * memory
     values = encoded(encoder, copies[:]) if few else EncodedRows(copies, encoder.encode, encoder.n_outputs)
     n_times = augmentation.copies + 1
     weights = None if weights is None else np.tile(weights, n_times)

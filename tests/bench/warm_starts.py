@@ -49,6 +49,7 @@ def preconditioned(
     centred: bool, is_open: NDArray[np.bool_] | None, objective: Objective, start: Parameters
 ) -> Preconditioner:
     """The scale alone, with or without centring; the weights that are not open are held fast."""
+    objective.terms = replace(objective.terms, has_roots=False)
     bound = objective.curvature_bound(start)
     mean = (bound.weights - objective.l2) / bound.bias[:, None] * centred
     diagonal = bound.weights - mean**2 * bound.bias[:, None]

@@ -10,7 +10,7 @@ import pytest
 from scipy.special import expit
 from sklearn.metrics import log_loss
 
-from lcml.backend import CupyBackend, NumpyBackend, cuda_is_available
+from lcml.backend import CupyBackend, FeaturePrecision, NumpyBackend, cuda_is_available
 from lcml.circuits import vtree as vtrees
 from lcml.circuits.parts import initial_part
 from lcml.circuits.views import IdentityView, View
@@ -193,12 +193,15 @@ def test_a_weight_is_how_often_an_example_is_there(criterion: Criterion, monkeyp
 
 
 @pytest.mark.parametrize("missing", [0, 1])
-def test_both_sets_share_one_budget(missing: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("precision", "size"), [("fixed8", 1), ("fixed16", 2)])
+def test_both_sets_share_one_budget(
+    precision: FeaturePrecision, size: int, missing: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What holds the features of both to the byte keeps both; a byte less would hold either, and keeps neither."""
     n_features = initial_part(IdentityView(9), vtrees.grid(3, 3)).n_features
-    n_bytes = 2 * n_features * (len(TRAIN.labels) + len(VALID.labels))  # fixed16
+    n_bytes = size * n_features * (len(TRAIN.labels) + len(VALID.labels))
     monkeypatch.setattr(NumpyBackend, "memory_budget", lambda self: n_bytes - missing)
-    fresh = learner(dataclasses.replace(SETTINGS, precision="fixed16"))
+    fresh = learner(dataclasses.replace(SETTINGS, precision=precision))
     stores = [o.features for o in (fresh._train, fresh._valid)]
     assert [isinstance(store, FeatureStore) and store.is_in_memory for store in stores] == [not missing, not missing]
 

@@ -15,6 +15,7 @@ from lcml.learning.objective import Objective
 from lcml.learning.parameters import Parameters, Parametrisation
 from lcml.learning.preconditioner import Preconditioner, _draw
 from lcml.learning.solver import SolverSettings, minimise
+from lcml.model.head import Link
 from lcml.passes.feature_store import FeatureStore
 
 from ..strict import StrictBackend
@@ -133,14 +134,16 @@ def test_few_examples(n: int) -> None:
     assert np.max(np.abs(gradient.weights)) < 1e-5
 
 
+@pytest.mark.parametrize("link", ["sigmoid", "softmax"])
 @pytest.mark.parametrize("is_cautious", [True, False])
-def test_the_first_step_from_weights_far_off_lowers_the_loss_of_roots(is_cautious: bool) -> None:
+def test_the_first_step_from_weights_far_off_lowers_the_loss_of_roots(is_cautious: bool, link: Link) -> None:
     """Where halves inherit weights of square roots most labels are wrong, and far: p (1 - p) is near 0 there, so that
     steps which trust it, as those of linear features may, go too far."""
     view = WindowView((1, 6, 6), (3, 3), grid=(2, 2), root=True)
     part = initial_part(view, window_vtree(view))
     store = FeatureStore([part], examples(36, 300, seed=0), NUMPY, precision="float64")
-    objective = Objective(store, np.random.default_rng(0).integers(0, 3, 300), 3, l2=1e-3)
+    objective = Objective(store, np.random.default_rng(0).integers(0, 3, 300), 3, link=link, l2=1e-3)
+    assert objective.terms.has_roots
     objective.terms = replace(objective.terms, has_roots=is_cautious)
     start = objective.zeros().from_flat(np.random.default_rng(1).normal(size=objective.zeros().flat().size) * 5)
     losses = []

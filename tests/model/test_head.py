@@ -50,8 +50,21 @@ def test_the_cautious_curvature_is_the_mean_of_the_exact_one_and_of_a_parabola_a
             assert np.all(above >= lost(np.full_like(g, to))[0] - 1e-6)
         np.testing.assert_allclose(lost(g)[0] - 2 * slope * g[0] + 2 * outer * g[0] ** 2, lost(-g)[0], atol=1e-6)
     np.testing.assert_allclose(found[0, 3:5], 0.25, atol=1e-6)
-    softmax_head = HEADS["softmax"]
-    assert np.array_equal(softmax_head.cautious_curvature(np, LOGITS), softmax_head.curvature(np, LOGITS))
+
+
+@pytest.mark.parametrize("xp", [np, array_api_strict])
+def test_of_two_classes_softmax_is_as_cautious_as_the_sigmoid_of_the_difference(xp: object) -> None:
+    both = 30 * LOGITS[:2]
+    found, odds = (
+        np.asarray(of(xp, xp.asarray(both)))  # type: ignore[attr-defined]
+        for of in (HEADS["softmax"].cautious_curvature, HEADS["softmax"].log_odds)
+    )
+    difference = both[:1] - both[1:]
+    near = np.abs(difference[0]) < 20
+    np.testing.assert_allclose(odds[:, near], np.concatenate([difference, -difference])[:, near], atol=1e-6)
+    right = HEADS["sigmoid"].cautious_curvature(np, difference)[0, near]
+    np.testing.assert_allclose(found[:, near], [right, right], atol=1e-9)
+    assert np.all(np.isfinite(found))
 
 
 def test_probabilities() -> None:

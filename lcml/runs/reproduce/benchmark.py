@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from lcml.backend import Array, Backend, NumpyBackend, cuda_is_available, get_backend
 from lcml.errors import MissingDependencyError
-from lcml.inputs.encoding import Encoder, encoded
+from lcml.inputs.encoding import Encoder
 from lcml.inputs.rows import Matrix
 from lcml.inputs.table import Table
 from lcml.model.model import LogisticCircuit
@@ -137,7 +137,7 @@ def interleaved(
 
 def _features(model: LogisticCircuit, batch: NDArray[np.generic], backend: Backend) -> Callable[[], object]:
     maps = [FeatureMap(part.view, part.circuit, part.flows, backend) for part in model.parts]
-    inputs, size = encoded(model.encoder, batch), backend.chunk_examples
+    inputs, size = model.encoder.encode(batch), backend.chunk_examples
 
     def chunk(first: int) -> None:
         examples = backend.asarray(inputs[first : first + size], dtype=np.float32)

@@ -13,14 +13,15 @@ TOLERANCE = {"float32": 1e-5, "float64": 1e-13}
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("kept", ["uint16", "floats"])
+@pytest.mark.parametrize("kept", ["uint8", "uint16", "floats"])
 @settings(deadline=None)  # the first call compiles
 @given(n_sets=st.integers(1, 5), n_rows=st.integers(1, 10), n_examples=st.integers(1, 40), seed=st.integers(0, 99))
 def test_products_of_any_shape(kept: str, dtype: str, n_sets: int, n_rows: int, n_examples: int, seed: int) -> None:
     draw = np.random.default_rng(seed)
     features, scale = draw.random((n_rows, n_examples)).astype(dtype), 1.0
-    if kept == "uint16":
-        features, scale = draw.integers(0, 65536, features.shape, dtype=np.uint16), 1 / 65535
+    if kept != "floats":
+        most = np.iinfo(kept).max
+        features, scale = draw.integers(0, most, features.shape, dtype=kept, endpoint=True), 1 / most
     weights, signal = draw.normal(size=(n_sets, n_rows)), draw.normal(size=(n_sets, n_examples))
     for found, right in [
         (weighted_sum(weights.astype(dtype), features, scale), weights.astype(dtype) @ (features * scale)),
