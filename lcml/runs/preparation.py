@@ -265,7 +265,7 @@ def to_learn_from(
     backend: Backend,
     weights: FloatArray | None = None,
 ) -> EncodedSet:
-    """Training examples as `encoded` has them; with an augmentation distorted copies too, distorted now where that takes
+    """Training examples as `encoded` has them; with an augmentation distorted copies too, made now where they take
     little of the memory, else whenever they are read. Raises SettingsError where such are no images."""
     if augmentation is None:
         return EncodedSet(encoded(encoder, examples.features), examples.labels, weights)
