@@ -50,7 +50,7 @@ class Loss:
         return self.head.curvature(self.backend.xp, logits) * self._weights(logits, known)
 
     def step_curvature(self, logits: Array, known: Known) -> Array:
-        """w_i h_ik / W with the curvature h that steps from weights of the last round reckon with."""
+        """w_i h_ik / W with the curvature h that steps reckon with: the cautious one where features are roots."""
         curvature = self.head.cautious_curvature if self.has_roots else self.head.curvature
         return curvature(self.backend.xp, logits) * self._weights(logits, known)
 
