@@ -316,7 +316,8 @@ class FeatureStore(Features):
         scale, dtype = (self._scale, self._stored_type) if to_keep else (1, self.dtype)
         examples = self._encoded(index)
         empty = self.backend.empty if self.n_rows == self.n_features else self.backend.xp.zeros
-        chunk = empty((self.n_rows, examples.shape[0]), dtype=dtype)
+        n_rows = max(self.n_rows, self._most_rows()) if to_keep else self.n_rows
+        chunk = empty((n_rows, examples.shape[0]), dtype=dtype)
         first = 0
         for feature_map in self._maps:
             rows = self.row_of[first : first + feature_map.n_rows]
@@ -328,9 +329,14 @@ class FeatureStore(Features):
         n_rows = self.n_rows
         if chunk.shape[0] >= n_rows:
             return chunk
-        limits = [int(n_rows * _SPARE_ROWS), self._budget // (self.n_examples * self._stored_type.itemsize)]
-        if self._most_features is not None:
-            limits.append(self._most_features)
-        larger = self.backend.xp.zeros((max(n_rows, min(limits)), chunk.shape[1]), dtype=self._stored_type)
+        spare = int(n_rows * _SPARE_ROWS)
+        rows = max(n_rows, min(spare, self._most_rows(spare)))
+        larger = self.backend.xp.zeros((rows, chunk.shape[1]), dtype=self._stored_type)
         larger[: chunk.shape[0], :] = chunk
         return larger
+
+    def _most_rows(self, unless_known: int = 0) -> int:
+        """Rows that a chunk may ever need, as far as the budget goes. It has them from the beginning: memory that is
+        not written to is not taken, and chunks that move as they grow leave holes which no other chunk fits."""
+        affordable = self._budget // (max(1, self.n_examples) * self._stored_type.itemsize)
+        return min(self._most_features or unless_known, affordable)
