@@ -210,6 +210,19 @@ def test_growing_takes_no_memory_that_is_never_needed(limit: str) -> None:
     assert peak < 1.3 * held  # an old chunk is given up as soon as it is copied
 
 
+def test_a_chunk_that_has_the_rows_it_may_need_stays_where_it_is() -> None:
+    part = initial_part(IdentityView(12), vtrees.grid(3, 4))
+    after = apply_to_parts([part], splits_of(part, 0))[0]
+    q, most = examples(12, 5, seed=4), after.part.n_features + 2
+    for limit, stays in ((most, True), (None, False)):
+        store = FeatureStore([part], q, NUMPY, precision="fixed8", most_features=limit)
+        assert store._chunks is not None
+        chunk = store._chunks[0]
+        store.grow([after])
+        assert (store._chunks[0] is chunk) == stays
+        np.testing.assert_allclose(read(store), by_hand(after.part, q), atol=0.51 / 255)
+
+
 def test_a_circuit_that_excludes_worlds_is_kept_too() -> None:
     vtree = vtrees.balanced(2)
     circuit = Circuit(vtree, np.array([2]), np.array([0, 2]), np.array([0, 2]), np.array([3, 1]))  # x xor y
