@@ -278,7 +278,7 @@ class FeatureStore(Features):
 
     def _check(self, slices: Iterable[slice]) -> None:
         n_inputs = self.parts[0].view.n_inputs
-        for _ in self.backend.map(lambda part: check_probabilities(self._examples[part], n_inputs), list(slices)):
+        for _ in self.backend.map(lambda part: check_probabilities(self._examples[part], n_inputs), slices):
             pass
 
     def _keep(self, n_kept: int = 0) -> None:
