@@ -13,6 +13,7 @@ import signal
 import sys
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection
@@ -88,7 +89,9 @@ class Forked:
         return self.returncode
 
     def send_signal(self, number: signal.Signals | int) -> None:
-        os.kill(self.pid, number)
+        """As Popen: nothing where the process has ended, which the process that forked it may know before this one."""
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, number)
 
     def wait(self, timeout: float = LINGERS_SECONDS) -> int:
         self._process.join(timeout)
