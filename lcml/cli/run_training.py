@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from typing import Any
 
 import typer
@@ -23,27 +23,31 @@ from lcml.runs.config import TrainConfig
 from lcml.runs.preparation import Prepared, prepare
 from lcml.runs.training import Outcome, make_learner, train
 from lcml.tracking import MlflowTracker, NullTracker, Tracker, store_uri, ui_hint
-from lcml.tracking.store import import_mlflow
+from lcml.tracking.courier import AnySender, sender_for
 
 _UI = "http://127.0.0.1:5000"  # where `mlflow ui` serves its pages by default
 
 
 @contextmanager
-def prepared_run(options: Mapping[str, Any], resumed: str | None) -> Iterator[Prepared]:
-    """Everything in memory, or on the cluster, for the run of these `options`, or the one resumed with them changed."""
+def prepared_run(options: Mapping[str, Any], resumed: str | None) -> Iterator[tuple[Prepared, AnySender | None]]:
+    """Everything in memory, or on the cluster, for the run of these `options`, or the one resumed with them changed;
+    and what will send its record, None without tracking.
+    """
     checkpoint, path = (None, None) if resumed is None else resume(resumed, options)
     config = TrainConfig().with_options(options) if checkpoint is None else checkpoint.config
     if config.export:
         run_export.require_exporter()
-    if not config.no_tracking:
-        import_mlflow(store_uri(config.tracking_uri))
-        require_packages("matplotlib", extra="tracking", purpose="tracking (--no-tracking does without it)")
-    open_backend(config.backend)
-    with nullcontext() if config.cluster is None else _connected(config.cluster) as engine:
+    with ExitStack() as stack:
+        sender = None
+        if not config.no_tracking:
+            require_packages("matplotlib", extra="tracking", purpose="tracking (--no-tracking does without it)")
+            sender = stack.enter_context(closing(sender_for(store_uri(config.tracking_uri))))
+        open_backend(config.backend)
+        engine = None if config.cluster is None else stack.enter_context(_connected(config.cluster))
         prepared = prepare(config, checkpoint, path, engine)
         for sentence in prepared.splits.notes:
             note(sentence)
-        yield prepared
+        yield prepared, sender
 
 
 def _connected(address: str) -> AbstractContextManager[Any]:
@@ -54,14 +58,14 @@ def _connected(address: str) -> AbstractContextManager[Any]:
     return connected(address)
 
 
-def run(prepared: Prepared, *, quiet: bool) -> tuple[Outcome, Tracker, int]:
+def run(prepared: Prepared, sender: AnySender | None, *, quiet: bool) -> tuple[Outcome, Tracker, int]:
     """Train under the eyes of the user; what came out, where it is recorded, and the exit code."""
     config = prepared.config
     with watched(prepared, quiet=quiet) as (progress, signals, should_stop):
         learner = make_learner(prepared, should_stop)
         tracker: Tracker = NullTracker()
-        if not config.no_tracking:
-            tracker = MlflowTracker(config.tracking_uri, config.experiment, notify=progress.say)
+        if sender is not None:
+            tracker = MlflowTracker(config.tracking_uri, config.experiment, notify=progress.say, sender=sender)
         outcome = train(prepared, learner, tracker, on_round=progress.round, should_stop=should_stop)
     return outcome, tracker, signals.exit_code
 

@@ -60,8 +60,8 @@ def train(ctx: typer.Context, **_: Any) -> None:
     try:
         from lcml.cli import run_training
 
-        with run_training.prepared_run(given, program.resume) as prepared:
-            outcome, tracker, exit_code = run_training.run(prepared, quiet=program.quiet)
+        with run_training.prepared_run(given, program.resume) as (prepared, sender):
+            outcome, tracker, exit_code = run_training.run(prepared, sender, quiet=program.quiet)
             exported = run_training.export_onnx(prepared, outcome, tracker)
     except KeyboardInterrupt:
         raise typer.Exit(_INTERRUPTED) from None

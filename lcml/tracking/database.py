@@ -2,9 +2,11 @@
 
 import contextlib
 import os
+import re
 import sqlite3
 import time
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 from lcml.errors import OutputError, TrackingError
@@ -14,6 +16,11 @@ from lcml.tracking.address import check_uri, sqlite_path
 LOCK_SECONDS = 120.0
 _POLL_SECONDS = 0.05
 _MAGIC = b"SQLite format 3\0"
+
+# Of a migration: its own name, and those of the ones that it follows (none, one or a tuple).
+_NAME = re.compile(r"""["'](\w+)["']""")
+_REVISION = re.compile(r"""^revision\b.*=\s*["'](\w+)["']""", re.MULTILINE)
+_FOLLOWS = re.compile(r"^down_revision\b.*=(.*)$", re.MULTILINE)
 
 
 def prepare(uri: str) -> None:
@@ -60,14 +67,12 @@ def alone(uri: str) -> Iterator[None]:
 
 def require_whole(uri: str) -> None:
     """TrackingError for a sqlite database that is half made, or of another version of MLflow."""
-    from mlflow.store.db.utils import _get_latest_schema_revision
-
     path = sqlite_path(uri)
     if path is None or not is_present(path):
         return
     found, n_runs = _look(path)
-    expected = _get_latest_schema_revision()
-    if found == expected:
+    expected = _latest_revision()
+    if expected is None or found == expected:
         return
     if n_runs == 0:
         raise TrackingError(f"{path} holds no run and is half made: its making was interrupted; delete it and go on")
@@ -91,6 +96,21 @@ def _make(path: Path, new: Path) -> None:
         engine.dispose()
         new.unlink(missing_ok=True)
         raise
+
+
+def _latest_revision() -> str | None:
+    """The version of the tables that the installed MLflow makes, read off its migrations without importing it: the one
+    that no other follows. None where that cannot be told: then MLflow says so itself, later.
+    """
+    mlflow = find_spec("mlflow")
+    text = "".join(
+        file.read_text(encoding="utf-8")
+        for place in (mlflow.submodule_search_locations if mlflow else None) or ()
+        for file in Path(place, "store/db_migrations/versions").glob("*.py")
+    )
+    followed = {name for line in _FOLLOWS.findall(text) for name in _NAME.findall(line)}
+    latest = set(_REVISION.findall(text)) - followed
+    return latest.pop() if len(latest) == 1 else None
 
 
 def _look(path: Path) -> tuple[str | None, int]:

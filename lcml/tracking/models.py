@@ -4,7 +4,7 @@ import contextlib
 import hashlib
 import inspect
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -77,7 +77,7 @@ def log_native(store: Store, run_id: str, content: bytes, file: str, loader: str
             path.write_bytes(content)
             example = module.load_example(str(path))
             answer = module._load_pyfunc(str(path)).predict(example)
-            with quiet():
+            with quiet(), _requirements_unchecked():
                 untraced(mlflow.pyfunc.save_model)(
                     str(directory),
                     loader_module=loader,
@@ -90,6 +90,23 @@ def log_native(store: Store, run_id: str, content: bytes, file: str, loader: str
                 )
 
     return log_model(store, run_id, NATIVE_NAME, write, {}, {_CONTENT_TAG: digest})
+
+
+@contextlib.contextmanager
+def _requirements_unchecked() -> Iterator[None]:
+    """Without MLflow's look at the files of all installed packages, a second or more, which could only warn that the
+    lcml at hand is not the lcml at hand."""
+    from mlflow.utils import environment
+
+    functions, name = vars(environment), "warn_dependency_requirement_mismatches"
+    check = functions.get(name)
+    if check is not None:
+        functions[name] = lambda requirements: None
+    try:
+        yield
+    finally:
+        if check is not None:
+            functions[name] = check
 
 
 def untraced(function: Callable[..., Any]) -> Any:

@@ -1,4 +1,4 @@
-"""Send the events of a run to a store: at once, by the tracker's worker, or later, from the spool that it left.
+"""Send the events of a run to a store: at once, for the tracker's worker, or later, from the spool that it left.
 
 Whatever was sent before may be sent again: nothing is doubled.
 """
@@ -21,16 +21,25 @@ from lcml.tracking.store import Store, import_mlflow, translated
 
 
 class Sender:
-    """Sends one run's events, its start first. live: whether the run is under way, so that it is set to RUNNING."""
+    """Sends one run's events, its start first. live: whether the run is under way, so that it is set to RUNNING.
+
+    run_id, experiment: the ids that the store has given, None before it has. Raises what MLflow raises, and
+    TrackingError where nobody answers.
+    """
 
     def __init__(self, uri: str, *, live: bool) -> None:
         self.uri, self.live = uri, live
         self.store: Store | None = None
         self.run_id: str | None = None
         self._opened = 0
+        self._tried: set[Path] = set()  # spools of others
+
+    @property
+    def experiment(self) -> str | None:
+        return None if self.store is None else self.store.experiment
 
     def send(self, parcel: Sequence[Event]) -> None:
-        """Send a parcel; raises what MLflow raises, and TrackingError where nobody answers."""
+        """Send a parcel."""
         require_reachable(self.uri)
         if self.store is None:
             self.store = Store(self.uri)
@@ -48,6 +57,15 @@ class Sender:
                     log_native(self.store, run_id, content, PurePosixPath(first.name).name, first.loader)
             case Finish():
                 self.store.close_run(run_id, first, self._opened)
+
+    def care(self, spools: Path) -> bool:
+        """Say that the run lives, and send one spool of those that killed processes left; whether there was one."""
+        if self.store is not None and self.run_id is not None:
+            self.store.beat(self.run_id)
+        return next(replay_leftovers(spools, self.uri, self._tried), None) is not None
+
+    def close(self) -> None:
+        """Nothing more is to be sent."""
 
 
 def parcels(journal: Sequence[Event]) -> Iterator[list[Event]]:

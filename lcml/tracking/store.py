@@ -11,6 +11,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -63,6 +64,12 @@ _LOG_LEVELS = {  # what fails is raised as well, and said by us in a sentence
 }
 
 
+def require_mlflow() -> None:
+    """MissingDependencyError where MLflow is not installed. It is not imported."""
+    if find_spec("mlflow") is None:
+        raise _missing()
+
+
 def import_mlflow(uri: str) -> None:
     """Import all of MLflow that a store at `uri` uses, telling it to be quiet; MissingDependencyError without it."""
     os.environ.update(_QUIET)
@@ -80,7 +87,11 @@ def import_mlflow(uri: str) -> None:
             if not uri.startswith("http"):
                 import mlflow.store.tracking.sqlalchemy_store  # noqa: F401  here, not in two threads at once
     except ImportError as error:
-        raise MissingDependencyError("mlflow", "tracking", "tracking (--no-tracking does without it)") from error
+        raise _missing() from error
+
+
+def _missing() -> MissingDependencyError:
+    return MissingDependencyError("mlflow", "tracking", "tracking (--no-tracking does without it)")
 
 
 @contextlib.contextmanager

@@ -12,12 +12,13 @@ from typing import Protocol
 
 from lcml.files import escaped
 from lcml.tracking.address import experiment_name, shown, sqlite_path, store_uri
+from lcml.tracking.courier import AnySender, sender_for
 from lcml.tracking.database import prepare, require_whole
 from lcml.tracking.processes import HEARTBEAT_SECONDS, process_tags
 from lcml.tracking.records import Artifact, DatasetRecord, Event, Finish, Metrics, RunStart, Status, check_artifact_name
-from lcml.tracking.sending import Sender, parcels, replay_leftovers, spool_directory
+from lcml.tracking.sending import parcels, spool_directory
 from lcml.tracking.spool import SpoolWriter
-from lcml.tracking.store import brief, import_mlflow
+from lcml.tracking.store import brief
 
 FLUSH_SECONDS = 2.0  # how long a measurement may wait for company
 LONGEST_PAUSE = 60.0  # seconds between two attempts to reach a store that does not answer; they begin at FLUSH_SECONDS
@@ -72,12 +73,12 @@ class NullTracker(Tracker):
 
 
 class MlflowTracker(Tracker):
-    """Records a run in MLflow from a thread of its own.
+    """Records a run in MLflow from a thread of its own, through `sender` (default: see lcml.tracking.courier).
 
     Where and under which experiment: as given, else as MLflow's environment variables say, else the defaults. Every
     event is written to the spool (lcml.tracking.spool) in `spool_dir` first, and sent from there. Every method
-    returns at once: `start` after importing MLflow, `finish` when all is sent or, where the store does not answer,
-    after at most `finish_seconds` without progress. What fails is tried again until the run ends; a file that cannot
+    returns at once, but `finish` when all is sent or, where the store does not answer, after at most `finish_seconds`
+    without progress. What fails is tried again until the run ends; a file that cannot
     be sent holds up nothing else; `notify` is told once. The spool is deleted when all of it has been sent; what is
     left of it, also after a kill, `replay` sends.
 
@@ -95,6 +96,7 @@ class MlflowTracker(Tracker):
         notify: Notify | None = None,
         flush_seconds: float = FLUSH_SECONDS,
         finish_seconds: float | None = None,
+        sender: AnySender | None = None,
     ) -> None:
         uri = store_uri(uri)
         prepare(uri)
@@ -113,10 +115,9 @@ class MlflowTracker(Tracker):
         self._waiting: deque[Event] = deque()  # not yet sent; what is being sent is still in it
         self._later: list[Event] = []  # files that could not be sent
         self._started = self._closing = self._done = self._abandoned = self._moved = False
-        self._sender = Sender(uri, live=True)
+        self._sender = sender
         self._run_id: str | None = None
         self._spool: SpoolWriter | None = None
-        self._tried: set[Path] = set()  # spools of others
         self._failure = ""  # of the store
         self._unkept: OSError | None = None  # why the spool misses something
         self._told: set[str] = set()
@@ -134,7 +135,7 @@ class MlflowTracker(Tracker):
     @property
     def experiment_id(self) -> str | None:
         """The experiment's id, None until the store has given one."""
-        return None if self._sender.store is None else self._sender.store.experiment
+        return None if self._sender is None else self._sender.experiment
 
     @property
     def spool_path(self) -> Path | None:
@@ -150,8 +151,8 @@ class MlflowTracker(Tracker):
         *,
         run_id: str | None = None,
     ) -> None:
-        import_mlflow(self._store_uri)
         require_whole(self._store_uri)
+        self._sender = self._sender or sender_for(self._store_uri)
         start = RunStart(
             key=self.key,
             name=escaped(run_name),
@@ -201,6 +202,7 @@ class MlflowTracker(Tracker):
                     self._report(f"no answer within {self._finish_seconds:g} s")
                     if self._spool is not None:
                         self._spool.close()
+                self._sending.close()
         self._tell()
 
     def _put(self, event: Metrics | Artifact | Finish) -> None:
@@ -215,6 +217,11 @@ class MlflowTracker(Tracker):
                     self._unkept = error
                     self._report("")
             self._waiting.append(kept)
+
+    @property
+    def _sending(self) -> AnySender:
+        assert self._sender is not None, "no run has been started"
+        return self._sender
 
     # The worker's side.
 
@@ -245,13 +252,13 @@ class MlflowTracker(Tracker):
         """Send the events that wait first; whether to go on with the next ones."""
         error = None
         try:
-            self._sender.send(parcel)
+            self._sending.send(parcel)
         except Exception as caught:  # whatever it is, training goes on
             error = caught
         with self._changed:
             if self._abandoned:
                 return False
-            self._run_id = self._sender.run_id or self._run_id
+            self._run_id = self._sending.run_id or self._run_id
             if error is not None:
                 self._report(brief(error, self._store_uri))
                 if not isinstance(parcel[0], Artifact):
@@ -267,12 +274,8 @@ class MlflowTracker(Tracker):
     def _care(self) -> None:
         """Say that the run lives, and send what killed ones left."""
         try:
-            if self._sender.store is not None and self._run_id is not None:
-                self._sender.store.beat(self._run_id)
-            for other in replay_leftovers(self._spool_dir, self._store_uri, self._tried):
-                _log.debug("sent %s", other)
-                if self._closing:
-                    break
+            while self._sending.care(self._spool_dir) and not self._closing:
+                pass
         except Exception as error:
             _log.debug("not cared for: %s", error)
 
