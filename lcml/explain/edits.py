@@ -49,7 +49,8 @@ def edited(model: LogisticCircuit, drop: Sequence[str] = (), edit: Sequence[str]
         weights[row, own[0]] = value
     known = model.provenance.get(EDITS)
     provenance: dict[str, Any] = {**model.provenance, EDITS: [*(known if isinstance(known, list) else []), *records]}
-    return replace(model, weights=weights, provenance=provenance)
+    carries = None if model.carries is None else model.carries | np.any(weights != 0, axis=0)
+    return replace(model, weights=weights, provenance=provenance, carries=carries)
 
 
 def _parsed(model: LogisticCircuit, text: str) -> tuple[int, str, float]:

@@ -20,9 +20,10 @@ from lcml.model.missing import Missing, MissingPolicy
 from lcml.model.model import LogisticCircuit
 
 MODEL_KIND = "lcml model"
-MODEL_VERSION = 4
-"""That of files with a policy for missing inputs or a threshold other than 1/2; those whose encoder holds text are
-written as version 3 and all others as version 2, which older programs read."""
+MODEL_VERSION = 5
+"""That of files where not all features carry weights; those with a policy for missing inputs or a
+threshold other than 1/2 are written as version 4, those whose encoder holds text as version 3 and all others as version
+2, which older programs read."""
 
 _OF_VTREE = "vtree/left", "vtree/right", "vtree/variable"
 _OF_CIRCUIT = "circuit/or_vtree", "circuit/or_start", "circuit/elem_prime", "circuit/elem_sub"
@@ -41,9 +42,7 @@ def save_model(model: LogisticCircuit, path: str | Path) -> None:
     Raises FormatError where the provenance is not JSON, OutputError where the file cannot be written.
     """
     content, arrays = model_parts(model)
-    newest = not {"missing", "threshold"}.isdisjoint(content)
-    version = MODEL_VERSION if newest else 3 if any(map(is_text, arrays.values())) else 2
-    write_container(path, MODEL_KIND, version, content, arrays)
+    write_container(path, MODEL_KIND, _version(content, arrays), content, arrays)
 
 
 def load_model(path: str | Path) -> LogisticCircuit:
@@ -58,9 +57,19 @@ def load_model(path: str | Path) -> LogisticCircuit:
         raise FormatError(f"holds no valid model: {error}", path) from error
 
 
+def _version(content: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> int:
+    if "carries" in arrays:
+        return MODEL_VERSION
+    if not {"missing", "threshold"}.isdisjoint(content):
+        return 4
+    return 3 if any(map(is_text, arrays.values())) else 2
+
+
 def model_parts(model: LogisticCircuit) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """A model as a JSON object and named arrays, for this file and for others that hold a model."""
     arrays: dict[str, NDArray[Any]] = {"weights": model.weights, "bias": model.bias}
+    if model.carries is not None:
+        arrays |= {"carries": model.carries, "weights": model.weights[:, model.carries]}
     for number, part in enumerate(model.parts):
         for name in _TYPES:
             owner = {"vtree": part.circuit.vtree, "circuit": part.circuit}.get(name.split("/")[0], part)
@@ -90,6 +99,8 @@ def model_from_parts(content: Mapping[str, Any], arrays: Arrays) -> LogisticCirc
         raise FormatError(f"expected a list of views, found {views!r}")
     wanted: dict[str, tuple[type, int]] = {"weights": (np.float64, 2), "bias": (np.float64, 1)}
     wanted |= {f"{number}/{name}": kind for number in range(len(views)) for name, kind in _TYPES.items()}
+    if "carries" in arrays:
+        wanted["carries"] = np.bool_, 1
     policy = content.get("missing", "refuse")
     if policy not in get_args(MissingPolicy):
         raise FormatError(f"expected a policy for missing inputs, found {policy!r}")
@@ -108,13 +119,25 @@ def model_from_parts(content: Mapping[str, Any], arrays: Arrays) -> LogisticCirc
     encoder_arrays = {name.removeprefix("encoder/"): a for name, a in arrays.items() if name.startswith("encoder/")}
     encoder = stored_encoder(str(content.get("encoder")), encoder_arrays)
     parts = tuple(_part(view_from_dict(view), f"{number}/", arrays) for number, view in enumerate(views))
-    classes, weights, link = _classes(content.get("classes")), arrays["weights"], content["link"]
+    classes, weights, link = _classes(content.get("classes")), _weights(arrays), content["link"]
     log_parameters, fill = arrays.get("missing/log_parameters"), None
     if of_policy:
         of = None if log_parameters is None else ProbabilisticCircuit(parts[0].circuit, log_parameters)
         fill = Missing(arrays["missing/means"], of)
-    told = content["provenance"], content.get("threshold", THRESHOLD), fill
+    told = content["provenance"], content.get("threshold", THRESHOLD), fill, arrays.get("carries")
     return LogisticCircuit(encoder, parts, classes, weights, arrays["bias"], link, *told)
+
+
+def _weights(arrays: Arrays) -> NDArray[np.float64]:
+    """(n_sets, n_features), 0 for features that carry no weights."""
+    weights, carries = arrays["weights"], arrays.get("carries")
+    if carries is None:
+        return weights
+    if weights.shape[1] != np.count_nonzero(carries):
+        raise FormatError(f"{np.count_nonzero(carries)} features carry weights, weights has {weights.shape[1]}")
+    full = np.zeros((len(weights), len(carries)))
+    full[:, carries] = weights
+    return full
 
 
 def _upgraded(content: Mapping[str, Any], arrays: Arrays) -> tuple[Mapping[str, Any], Arrays]:

@@ -1,12 +1,13 @@
 """Pruning: a model with fewer conditions, those that matter least dropped, and the others' weights fitted again.
 
-A condition is a weighted flow of a part, in all cells of its view and for all classes. What its loss costs is told by
-the second order of the loss at the weights, the bias free to make up for the mean (LeCun et al., Optimal Brain Damage,
-1990):
+A condition is a weighted flow of a part; it has a feature in every cell of the part's view. What the loss of a feature,
+for all classes, costs is told by the second order of the loss at the weights, the bias free to make up for the mean
+(LeCun et al., Optimal Brain Damage, 1990):
 
-    cost_j = 1/2 sum over weight sets and cells of w^2 (sum_i h_i x_ij^2 - (sum_i h_i x_ij)^2 / sum_i h_i)
+    cost_j = 1/2 sum over weight sets of w_j^2 (sum_i h_i x_ij^2 - (sum_i h_i x_ij)^2 / sum_i h_i)
 
-with the curvature h of the loss. After every step the convex fit of what is left goes on from the weights that stay.
+with the curvature h of the loss; that of a condition is the sum over its cells. After every step the convex fit of what
+is left goes on from the weights that stay.
 """
 
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ from lcml.arrays import FloatArray
 from lcml.backend import Array, Backend, FeaturePrecision
 from lcml.circuits.parts import Part
 from lcml.learning.objective import Objective
-from lcml.learning.parameters import Parameters
+from lcml.learning.parameters import Parameters, Parametrisation
 from lcml.learning.solver import SolverSettings, minimise
 from lcml.learning.state import EncodedSet
 from lcml.model.metrics import Quality
@@ -27,7 +28,7 @@ from lcml.model.model import LogisticCircuit
 from lcml.passes.feature_store import Chunk, FeatureStore, Known
 
 KEPT = 0.8
-"""The share of the conditions, or parameters, that a step keeps."""
+"""The share of the conditions, or features, that a step keeps."""
 
 NEAR = 1.0
 """The penalty of a table's weights, on their distance from what was learned: they had another prior, which a plain
@@ -72,26 +73,25 @@ def prune(
     most_conditions: int = 1,
     most_parameters: int | None = None,
 ) -> Iterator[PrunedStep]:
-    """Models of ever fewer conditions, the first with all and the last within the limit: at most so many conditions,
-    or parameters where that is given. They are fitted to `train`, examples encoded by the model's encoder; flows
-    without weights stay so."""
-    n_sets = len(model.bias)
+    """Models of ever fewer conditions, the first with all and the last within the limit: at most so many conditions
+    or, where that is given, parameters: then a condition may stay in some cells and go from others. They are fitted to
+    `train`, examples encoded by the model's encoder; features without weights stay so."""
     while True:
         objective = objective_of(model, train, backend)
         model = _fitted(model, objective, penalty)
         found = objective_of(model, valid, backend).quality(_parameters(model), model.threshold)
         features = conditions_of(model)
-        n = len(features)
-        yield PrunedStep(model, n, objective.quality(_parameters(model), model.threshold), found)
-        sizes, most = np.ones(n, np.int64), most_conditions
+        yield PrunedStep(model, len(features), objective.quality(_parameters(model), model.threshold), found)
+        most = most_conditions
         if most_parameters is not None:
-            sizes, most = n_sets * np.array([len(of) for of in features]), most_parameters - n_sets
-        if sizes.sum() <= most or n <= 1:
+            features, most = list(np.flatnonzero(model.carried)[:, None]), most_parameters // len(model.bias) - 1
+        if len(features) <= max(most, 1):
             return
-        order = np.argsort(-costs(model, objective), kind="stable")
+        cost = costs(model, objective)
         del objective  # and its features, before those of the next step
-        kept = order[np.cumsum(sizes[order]) <= max(most, int(KEPT * sizes.sum()))]
-        model = with_conditions(model, np.isin(np.arange(n), kept))
+        order = np.argsort([-cost[of].sum() for of in features], kind="stable")
+        kept = order[: max(most, int(KEPT * len(features)), 1)]
+        model = _with_features(model, np.concatenate([features[unit] for unit in kept]))
 
 
 def refitted(model: LogisticCircuit, examples: EncodedSet, penalty: Penalty, backend: Backend) -> LogisticCircuit:
@@ -100,7 +100,7 @@ def refitted(model: LogisticCircuit, examples: EncodedSet, penalty: Penalty, bac
 
 
 def costs(model: LogisticCircuit, objective: Objective) -> FloatArray:
-    """(n_conditions,) how much the mean loss grows without each, to second order."""
+    """(n_features,) how much the mean loss grows without each, to second order."""
     weights, bias = objective.on_device(_parameters(model))
     xp, terms = objective.features.backend.xp, objective.terms
 
@@ -110,8 +110,8 @@ def costs(model: LogisticCircuit, objective: Objective) -> FloatArray:
 
     squares, means, total = (objective.features.backend.to_host(part) for part in objective.features.sum(sums))
     spread = squares - means**2 / np.maximum(total, np.finfo(np.float64).tiny)[:, None]
-    by_feature = 0.5 * (model.weights**2 * np.maximum(spread[:, objective.features.row_of], 0)).sum(axis=0)
-    return np.array([by_feature[features].sum() for features in conditions_of(model)])
+    by_feature: FloatArray = 0.5 * (model.weights**2 * np.maximum(spread[:, objective.features.row_of], 0)).sum(axis=0)
+    return by_feature
 
 
 def with_conditions(model: LogisticCircuit, kept: NDArray[np.bool_]) -> LogisticCircuit:
@@ -125,23 +125,59 @@ def with_conditions(model: LogisticCircuit, kept: NDArray[np.bool_]) -> Logistic
     used = tuple(part for part in parts if part.n_features or not part.circuit.is_tautology)
     features = [of for of, own in zip(conditions_of(model), kept, strict=True) if own]
     columns = np.sort(np.concatenate([np.zeros(0, np.intp), *features]))
-    return replace(model, parts=used or tuple(parts[:1]), weights=model.weights[:, columns])
+    carries = model.carried[columns]
+    return replace(
+        model,
+        parts=used or tuple(parts[:1]),
+        weights=model.weights[:, columns],
+        carries=None if carries.all() else carries,
+    )
+
+
+def _with_features(model: LogisticCircuit, kept: NDArray[np.intp]) -> LogisticCircuit:
+    """The model with the weights of these features alone."""
+    weights = np.zeros_like(model.weights)
+    weights[:, kept] = model.weights[:, kept]
+    carries = np.isin(np.arange(weights.shape[1]), kept)
+    conditions = np.array([carries[features].any() for features in conditions_of(model)])
+    return with_conditions(replace(model, weights=weights, carries=carries), conditions)
+
+
+class _Carried(Parametrisation):
+    """A weight for every feature of the model that carries one."""
+
+    def __init__(self, model: LogisticCircuit) -> None:
+        super().__init__(model.parts)
+        self._carries = model.carried
+
+    def to_features(self, parameters: Parameters) -> Parameters:
+        weights = np.zeros((len(parameters.weights), len(self._carries)))
+        weights[:, self._carries] = parameters.weights
+        return Parameters(weights, parameters.bias)
+
+    def adjoint(self, sums: FloatArray, total: FloatArray) -> FloatArray:
+        return sums[:, self._carries]
 
 
 def objective_of(model: LogisticCircuit, examples: EncodedSet, backend: Backend) -> Objective:
-    """The mean loss of examples, without penalty, for a weight per feature."""
+    """The mean loss of examples, without penalty, for a weight per feature that carries one."""
     learned_with = model.facts("settings").get("precision")
     precision: FeaturePrecision = "fixed8" if learned_with == "fixed8" else "fixed16"
     store = FeatureStore(model.parts, examples.values, backend, precision=precision)
     n_classes, weights = len(model.classes), examples.weights
-    return Objective(store, examples.labels, n_classes, link=model.link, example_weights=weights)
+    carried = _Carried(model)
+    labels, link = examples.labels, model.link
+    return Objective(store, labels, n_classes, link=link, example_weights=weights, parametrisation=carried)
 
 
 def _parameters(model: LogisticCircuit) -> Parameters:
-    return Parameters(model.weights, model.bias)
+    return Parameters(model.weights[:, model.carried], model.bias)
 
 
 def _fitted(model: LogisticCircuit, objective: Objective, penalty: Penalty) -> LogisticCircuit:
-    penalised = objective.with_l2(penalty.l2, model.weights if penalty.near else 0.0)
-    found = minimise(penalised, _parameters(model), SETTINGS).parameters
+    start = _parameters(model)
+    if not start.weights.size:
+        return model
+    penalised = objective.with_l2(penalty.l2, start.weights if penalty.near else 0.0)
+    found = objective.parametrisation.to_features(minimise(penalised, start, SETTINGS).parameters)
     return replace(model, weights=found.weights, bias=found.bias)

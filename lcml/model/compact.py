@@ -51,4 +51,6 @@ def _weighted(model: LogisticCircuit, flow_weights: Sequence[FloatArray], bias: 
     used = [np.any(of_part != 0, axis=(0, 1)) for of_part in flow_weights]
     parts = [Part(part.view, part.circuit, own) for part, own in zip(model.parts, used, strict=True)]
     weights = [of_part[..., own].reshape(len(bias), -1) for of_part, own in zip(flow_weights, used, strict=True)]
-    return replace(model, parts=tuple(parts), weights=np.concatenate(weights, 1), bias=bias)
+    joined = np.concatenate(weights, 1)
+    carries = None if model.carries is None else np.any(joined != 0, axis=0)
+    return replace(model, parts=tuple(parts), weights=joined, bias=bias, carries=carries)

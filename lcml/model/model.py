@@ -29,7 +29,8 @@ class LogisticCircuit:
     set for two classes under the sigmoid, one per class otherwise. `link` makes probabilities: the sigmoid of each
     logit, normalised over more than two classes (one-vs-rest), or the softmax. Of two classes the second is predicted
     where its probability is above `threshold`. `missing`: how examples with missing inputs are predicted, None where
-    they are refused. Raises CircuitError where the shapes do not fit together.
+    they are refused. carries (n_features,): which features carry weights, None for all; the weights of others are 0, and
+    no parameters. Raises CircuitError where the shapes do not fit together.
     """
 
     encoder: Encoder
@@ -41,6 +42,7 @@ class LogisticCircuit:
     provenance: Mapping[str, Any] = field(default_factory=dict)
     threshold: float = THRESHOLD
     missing: Missing | None = None
+    carries: NDArray[np.bool_] | None = None
 
     def __post_init__(self) -> None:
         if len(set(self.classes)) < max(2, len(self.classes)):
@@ -60,6 +62,11 @@ class LogisticCircuit:
             if not np.all(np.isfinite(array)):
                 raise CircuitError(f"model: {name} holds NaN or infinity")
             object.__setattr__(self, name, array)
+        if self.carries is not None:
+            carries = frozen(self.carries, np.bool_)
+            if carries.shape != self.weights.shape[1:] or np.any(self.weights[:, ~carries]):
+                raise CircuitError("model: expected carries of one mark per feature, and weights of 0 where it is False")
+            object.__setattr__(self, "carries", carries)
         for part in self.parts:
             if (n_made := self.encoder.n_outputs) != (n_read := part.view.n_inputs):
                 raise CircuitError(f"model: the encoder makes {n_made} inputs, a view reads {n_read}")
@@ -127,10 +134,15 @@ class LogisticCircuit:
         """Or gates of all circuits."""
         return sum(part.circuit.n_or_gates for part in self.parts)
 
+    @cached_property
+    def carried(self) -> NDArray[np.bool_]:
+        """(n_features,) whether a feature carries weights."""
+        return np.ones(self.weights.shape[1], dtype=bool) if self.carries is None else self.carries
+
     @property
     def n_parameters(self) -> int:
-        """Every weight of every set and cell, the literals' and the bias included."""
-        return int(self.weights.size + self.bias.size)
+        """Every weight of every set and cell that carries one, the literals' and the bias included."""
+        return int((np.count_nonzero(self.carried) + 1) * self.bias.size)
 
     @cached_property
     def flow_weights(self) -> tuple[FloatArray, ...]:

@@ -15,6 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lcml.circuits.circuit import Circuit, initial_circuit
+from lcml.circuits.parts import Part
+from lcml.circuits.views import WindowView, window_vtree
 from lcml.circuits.vtree import balanced
 from lcml.errors import CircuitError, FormatError, OutputError
 from lcml.formats import load_model, save_model
@@ -171,8 +173,8 @@ def test_what_is_no_readable_file_is_refused(tmp_path: Path) -> None:
 
 def test_a_newer_file_and_another_kind_are_named(tmp_path: Path) -> None:
     path = tmp_path / "file"
-    write_container(path, "lcml model", 5, {}, {})
-    with pytest.raises(FormatError, match="of version 5, newer than the 4 known here: upgrade lcml"):
+    write_container(path, "lcml model", 6, {}, {})
+    with pytest.raises(FormatError, match="of version 6, newer than the 5 known here: upgrade lcml"):
         load_model(path)
     write_container(path, "lcml checkpoint", 1, {}, {})
     with pytest.raises(FormatError, match="expected a lcml model file, found a 'lcml checkpoint'"):
@@ -376,3 +378,32 @@ def test_a_threshold_is_stored_where_it_is_not_a_half(model: LogisticCircuit, sa
         write_container(tmp_path / "wrong.lcml", "lcml model", 4, {**content, "threshold": wrong}, arrays)
         with pytest.raises(FormatError, match="expected a threshold, a number above 0 and below 1, found"):
             load_model(tmp_path / "wrong.lcml")
+
+
+def test_conditions_that_carry_weights_in_some_cells_alone(tmp_path: Path) -> None:
+    """Only the weights that there are stand in the file, which older programs, that know of no such file, refuse."""
+    window = WindowView((1, 4, 4), (2, 2), grid=(2, 2))
+    part = Part.full(window, initial_circuit(window_vtree(window)))
+    weights = np.arange(3.0 * part.n_features).reshape(3, -1) + 1
+    weights[:, ::5] = 0
+    weights[0, 1] = 0  # of one class only
+    encoder = ScaleEncoder(np.zeros(16), np.ones(16))
+    model = LogisticCircuit(encoder, (part,), ("a", "b", "c"), weights, np.zeros(3), "softmax")
+    assert model.n_parameters == weights.size + 3
+    model = replace(model, carries=np.any(weights != 0, axis=0))
+    path, again = tmp_path / "m.lcml", tmp_path / "n.lcml"
+    save_model(model, path)
+    content, arrays = read_container(path, "lcml model", 5)
+    assert json.loads(zipfile.ZipFile(path).read("lcml.json"))["version"] == 5
+    np.testing.assert_array_equal(arrays["weights"], np.delete(weights, np.s_[::5], axis=1))
+    assert model.n_parameters == load_model(path).n_parameters == arrays["weights"].size + 3
+    save_model(load_model(path), again)
+    assert path.read_bytes() == again.read_bytes()
+    np.testing.assert_array_equal(load_model(path).weights, weights)
+
+    with pytest.raises(CircuitError, match="weights of 0 where it is False"):
+        replace(model, carries=np.arange(part.n_features) > 2)
+    more = np.arange(part.n_features) > 0
+    write_container(path, "lcml model", 5, content, {**arrays, "carries": more})
+    with pytest.raises(FormatError, match=f"{more.sum()} features carry weights, weights has {model.carried.sum()}"):
+        load_model(path)
