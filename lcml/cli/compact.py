@@ -34,7 +34,9 @@ def compact(
     max_conditions: Annotated[
         int | None, option("Drop what matters least, down to so many conditions.", metavar="N", min=1)
     ] = None,
-    max_parameters: Annotated[int | None, option("The same, down to so many parameters.", metavar="N", min=1)] = None,
+    max_parameters: Annotated[
+        int | None, option("The same, cell by cell of windows, down to so many parameters.", metavar="N", min=1)
+    ] = None,
     tolerance: Annotated[
         float | None,
         option("The same, as long as the log-loss of the validation rows grows by no more.", metavar="LOSS", min=0),

@@ -29,8 +29,8 @@ class LogisticCircuit:
     set for two classes under the sigmoid, one per class otherwise. `link` makes probabilities: the sigmoid of each
     logit, normalised over more than two classes (one-vs-rest), or the softmax. Of two classes the second is predicted
     where its probability is above `threshold`. `missing`: how examples with missing inputs are predicted, None where
-    they are refused. carries (n_features,): which features carry weights, None for all; the weights of others are 0, and
-    no parameters. Raises CircuitError where the shapes do not fit together.
+    they are refused. carries (n_features,): which features carry weights, None for all; the weights of the others are
+    0 and no parameters. Raises CircuitError where the shapes do not fit together.
     """
 
     encoder: Encoder
@@ -65,7 +65,7 @@ class LogisticCircuit:
         if self.carries is not None:
             carries = frozen(self.carries, np.bool_)
             if carries.shape != self.weights.shape[1:] or np.any(self.weights[:, ~carries]):
-                raise CircuitError("model: expected carries of one mark per feature, and weights of 0 where it is False")
+                raise CircuitError("model: expected carries of a mark per feature, and weights of 0 where it is False")
             object.__setattr__(self, "carries", carries)
         for part in self.parts:
             if (n_made := self.encoder.n_outputs) != (n_read := part.view.n_inputs):

@@ -77,7 +77,7 @@ def log_native(store: Store, run_id: str, content: bytes, file: str, loader: str
             path.write_bytes(content)
             example = module.load_example(str(path))
             answer = module._load_pyfunc(str(path)).predict(example)
-            with quiet(), _requirements_unchecked():
+            with quiet(), requirements_unchecked():
                 untraced(mlflow.pyfunc.save_model)(
                     str(directory),
                     loader_module=loader,
@@ -93,9 +93,9 @@ def log_native(store: Store, run_id: str, content: bytes, file: str, loader: str
 
 
 @contextlib.contextmanager
-def _requirements_unchecked() -> Iterator[None]:
-    """Without MLflow's look at the files of all installed packages, a second or more, which could only warn that the
-    lcml at hand is not the lcml at hand."""
+def requirements_unchecked() -> Iterator[None]:
+    """Without MLflow's look at the files of all installed packages, a second or more: it could only warn that they are
+    not what they are."""
     from mlflow.utils import environment
 
     functions, name = vars(environment), "warn_dependency_requirement_mismatches"

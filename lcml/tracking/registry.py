@@ -15,7 +15,7 @@ from typing import Any
 
 from lcml.errors import TrackingError
 from lcml.tracking.address import shown
-from lcml.tracking.models import CONFIG, described, log_model, ready_models, untraced
+from lcml.tracking.models import CONFIG, described, log_model, ready_models, requirements_unchecked, untraced
 from lcml.tracking.runs import opened
 from lcml.tracking.store import quiet
 
@@ -148,7 +148,7 @@ def fetch_onnx(reference: str, directory: Path, uri: str | None = None) -> Path:
 
 def _write_model(directory: Path, files: Mapping[str, bytes], example: Any, run_id: str, logged: Any) -> None:
     """The directory that MLflow calls a model. Not by log_model: that goes by global state of MLflow's."""
-    with quiet():
+    with quiet(), requirements_unchecked():
         import mlflow.onnx
         import mlflow.pyfunc
         from mlflow.models import infer_signature

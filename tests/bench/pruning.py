@@ -103,7 +103,9 @@ def main(path: str, data: str, *numbers: str) -> None:
     group = group_path(model, train)
     for n in map(int, numbers or ("32", "16", "8")):
         chosen = next((mask for mask in group if mask.sum() >= n), group[-1])
-        by_cost = partial(by_steps, model, fits, most=n, rank=lambda m: by_condition(m, costs(m, objective_of(m, fits, BACKEND))))
+        by_cost = partial(
+            by_steps, model, fits, most=n, rank=lambda m: by_condition(m, costs(m, objective_of(m, fits, BACKEND)))
+        )
         ways: dict[str, Callable[[], LogisticCircuit]] = {
             "cost": partial(by_cost, penalty=penalty),
             "contribution": partial(

@@ -232,6 +232,21 @@ def test_a_model_sent_twice_is_logged_once(database: Path, tmp_path: Path, model
     assert rows(database, "select name, status from logged_models") == [("lcml", 2)]  # READY
 
 
+def test_no_time_goes_into_a_look_at_all_installed_packages(
+    database: Path, tmp_path: Path, model: LogisticCircuit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """MLflow's, which could but warn; others' models are looked at as before."""
+    from mlflow.utils import environment
+
+    looked = list[object]()
+    monkeypatch.setattr(environment, "warn_dependency_requirement_mismatches", looked.append)
+    made("export", "--run", tracked(address(database), model, tmp_path), "--tracking-uri", address(database))
+    assert rows(database, "select name, status from logged_models order by name") == [("lcml", 2), ("onnx", 2)]
+    assert looked == []
+    environment._process_pip_requirements(["numpy"])
+    assert len(looked) == 1
+
+
 @pytest.fixture(params=["models:/animals@champion", "native"])
 def mlflow_server(store: dict[str, Any], request: pytest.FixtureRequest) -> Iterator[str]:
     """`mlflow models serve` of the registered model, or of the one that the run has without an export."""
