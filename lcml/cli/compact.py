@@ -17,12 +17,7 @@ from lcml.cli.common import (
 )
 
 if TYPE_CHECKING:
-    from lcml.backend import Backend
-    from lcml.data import DataSplits
-    from lcml.learning.pruning import PrunedStep
-    from lcml.model.model import LogisticCircuit
-
-_PATIENCE = 3  # steps beyond the tolerance, after which no fewer conditions are tried
+    from lcml.runs.pruning import Pruned
 
 
 def compact(
@@ -66,6 +61,7 @@ def compact(
     from lcml.formats import load_model, save_model
     from lcml.model.compact import compact as compacted
     from lcml.model.compact import without_zeros
+    from lcml.runs.pruning import Limits, prune_on
 
     limits = {"max-conditions": max_conditions, "max-parameters": max_parameters, "tolerance": tolerance}
     given = [name for name, value in limits.items() if value is not None]
@@ -84,7 +80,8 @@ def compact(
         after = without_zeros(edited(before, drop or (), edit or ()))
     if data is not None:
         device, splits = open_backend(backend), trained_splits(before, data, target, data_dir)
-        after, curve = _pruned(after, splits, device, limits)
+        pruned = prune_on(after, splits, device, Limits(max_conditions, max_parameters, tolerance))
+        after, curve = pruned.model, _curve(pruned)
     elif not (drop or edit):
         after = compacted(before)
     save_model(after, output)
@@ -105,52 +102,16 @@ def compact(
     return None
 
 
-def _pruned(
-    model: "LogisticCircuit", splits: "DataSplits", backend: "Backend", limits: dict[str, Any]
-) -> tuple["LogisticCircuit", list[dict[str, Any]]]:
-    """The model within the limits, and the curve to it."""
-    from dataclasses import replace
-
-    from lcml.errors import DataError
-    from lcml.inputs.columns import ColumnsEncoder
-    from lcml.learning.pruning import NEAR, Penalty, prune, refitted
-    from lcml.runs.preparation import as_trained
-
-    if not len(splits.valid):
-        raise DataError(f"{splits.source} was trained on without validation examples, which choose; train with some")
-    near = isinstance(model.encoder, ColumnsEncoder)
-    penalty = Penalty(NEAR if near else float(model.facts("training").get("l2") or 0.0), near)
-    most = {"most_conditions": limits["max-conditions"] or 1, "most_parameters": limits["max-parameters"]}
-    steps: list[PrunedStep] = []
-    tolerance, worse = limits["tolerance"], 0
-    to_fit, valid = as_trained(model, splits, backend)
-    for step in prune(model, to_fit(splits.train), valid, penalty, backend, **most):
-        steps.append(step)
-        if tolerance is not None:
-            worse = worse + 1 if step.valid.log_loss > steps[0].valid.log_loss + tolerance else 0
-            if worse == _PATIENCE:
-                break
-    chosen = steps[-1]
-    if tolerance is not None:
-        chosen = [step for step in steps if step.valid.log_loss <= steps[0].valid.log_loss + tolerance][-1]
-    fitted = refitted(chosen.model, to_fit(splits.train.joined(splits.valid)), penalty, backend)
-    record = {
-        **{name.replace("-", "_"): value for name, value in limits.items() if value is not None},
-        "n_conditions_before": steps[0].n_conditions,
-        "n_conditions": chosen.n_conditions,
-        "valid_log_loss_before": steps[0].valid.log_loss,
-        "valid_log_loss": chosen.valid.log_loss,
-        "valid_accuracy": chosen.valid.accuracy,
-    }
-    curve = [
+def _curve(pruned: "Pruned") -> list[dict[str, Any]]:
+    """The steps as a table."""
+    return [
         {
             "conditions": step.n_conditions,
             "parameters": step.model.n_parameters,
             "train log-loss": step.train.log_loss,
             "valid log-loss": step.valid.log_loss,
             "valid accuracy": step.valid.accuracy,
-            "kept": "kept" if step is chosen else "",
+            "kept": "kept" if step is pruned.chosen else "",
         }
-        for step in steps
+        for step in pruned.steps
     ]
-    return replace(fitted, provenance={**model.provenance, "pruning": record}), curve

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from lcml.runs.records import RoundRecord
 
 _OF_TABLES = "additive", "trees"
+_UNFORESEEN = *_OF_TABLES, "prune"  # phases that do not tell how long the rest takes
 
 
 class TrainProgress(AbstractContextManager["TrainProgress"]):
@@ -59,7 +60,12 @@ class TrainProgress(AbstractContextManager["TrainProgress"]):
         """A round, or a step of the final path, has ended."""
         self._n_refined += record.phase == "refine"
         at_penalty = f"penalty {self._n_refined}/{self._n_penalties}"
-        of_phase = {"grow": f"round {record.round}", "refine": at_penalty, "trees": f"{record.round} trees"}
+        of_phase = {
+            "grow": f"round {record.round}",
+            "refine": at_penalty,
+            "trees": f"{record.round} trees",
+            "prune": "pruning",
+        }
         name = of_phase.get(record.phase, record.phase)
         words = "elements", "parameters", "validation accuracy"
         if self._bars is not None and self._console.width < _WIDE:
@@ -70,6 +76,8 @@ class TrainProgress(AbstractContextManager["TrainProgress"]):
         )
         left = self._left(record)
         if self._bars is not None:
+            if self._bars.tasks[-1].finished:
+                self._begin(name, 1, "")
             task = self._bars.tasks[-1].id
             self._bars.update(task, description=name, total=1, completed=1, figures=figures)
             if record.phase == "grow":
@@ -96,8 +104,8 @@ class TrainProgress(AbstractContextManager["TrainProgress"]):
         return int(min(settings.rounds - record.round, by_size))
 
     def _left(self, record: "RoundRecord") -> str:
-        """How long the rest takes at most, if rounds take as long as this one; nothing for tables, which are quick."""
-        if record.phase in _OF_TABLES:
+        """How long the rest takes at most, if rounds take as long as this one; nothing for tables and pruning."""
+        if record.phase in _UNFORESEEN:
             return ""
         settings, seconds = self._settings, sum(record.seconds.values())
         self._elapsed += seconds

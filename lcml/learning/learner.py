@@ -117,6 +117,10 @@ class Learner:
         """Seconds of learning so far, those before a resume included."""
         return monotonic() - self._started
 
+    def release(self) -> None:
+        """Free the memory that features take: nothing more is to be learned."""
+        del self._train, self._valid
+
     def grow(self) -> Iterator[RoundReport]:
         """Fit, then split and fit again until a limit, nothing worth a split, or no better validation."""
         if self.state is None:

@@ -10,7 +10,7 @@ with the curvature h of the loss; that of a condition is the sum over its cells.
 is left goes on from the weights that stay.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,7 +21,7 @@ from lcml.backend import Array, Backend, FeaturePrecision
 from lcml.circuits.parts import Part
 from lcml.learning.objective import Objective
 from lcml.learning.parameters import Parameters, Parametrisation
-from lcml.learning.solver import SolverSettings, minimise
+from lcml.learning.solver import SolverSettings, minimise, never
 from lcml.learning.state import EncodedSet
 from lcml.model.metrics import Quality
 from lcml.model.model import LogisticCircuit
@@ -53,6 +53,7 @@ class PrunedStep:
     n_conditions: int
     train: Quality
     valid: Quality
+    n_iterations: int
 
 
 def conditions_of(model: LogisticCircuit) -> list[NDArray[np.intp]]:
@@ -72,16 +73,18 @@ def prune(
     *,
     most_conditions: int = 1,
     most_parameters: int | None = None,
+    should_stop: Callable[[], bool] = never,
 ) -> Iterator[PrunedStep]:
     """Models of ever fewer conditions, the first with all and the last within the limit: at most so many conditions
     or, where that is given, parameters: then a condition may stay in some cells and go from others. They are fitted to
     `train`, examples encoded by the model's encoder; features without weights stay so."""
     while True:
         objective = objective_of(model, train, backend)
-        model = _fitted(model, objective, penalty)
+        model, n_iterations = _fitted(model, objective, penalty, should_stop)
         found = objective_of(model, valid, backend).quality(_parameters(model), model.threshold)
         features = conditions_of(model)
-        yield PrunedStep(model, len(features), objective.quality(_parameters(model), model.threshold), found)
+        fits = objective.quality(_parameters(model), model.threshold)
+        yield PrunedStep(model, len(features), fits, found, n_iterations)
         most = most_conditions
         if most_parameters is not None:
             features, most = list(np.flatnonzero(model.carried)[:, None]), most_parameters // len(model.bias) - 1
@@ -94,9 +97,15 @@ def prune(
         model = _with_features(model, np.concatenate([features[unit] for unit in kept]))
 
 
-def refitted(model: LogisticCircuit, examples: EncodedSet, penalty: Penalty, backend: Backend) -> LogisticCircuit:
+def refitted(
+    model: LogisticCircuit,
+    examples: EncodedSet,
+    penalty: Penalty,
+    backend: Backend,
+    should_stop: Callable[[], bool] = never,
+) -> LogisticCircuit:
     """The model fitted to other examples."""
-    return _fitted(model, objective_of(model, examples, backend), penalty)
+    return _fitted(model, objective_of(model, examples, backend), penalty, should_stop)[0]
 
 
 def costs(model: LogisticCircuit, objective: Objective) -> FloatArray:
@@ -174,10 +183,14 @@ def _parameters(model: LogisticCircuit) -> Parameters:
     return Parameters(model.weights[:, model.carried], model.bias)
 
 
-def _fitted(model: LogisticCircuit, objective: Objective, penalty: Penalty) -> LogisticCircuit:
+def _fitted(
+    model: LogisticCircuit, objective: Objective, penalty: Penalty, should_stop: Callable[[], bool]
+) -> tuple[LogisticCircuit, int]:
+    """The model at the minimum, and how many steps led there."""
     start = _parameters(model)
     if not start.weights.size:
-        return model
+        return model, 0
     penalised = objective.with_l2(penalty.l2, start.weights if penalty.near else 0.0)
-    found = objective.parametrisation.to_features(minimise(penalised, start, SETTINGS).parameters)
-    return replace(model, weights=found.weights, bias=found.bias)
+    solution = minimise(penalised, start, SETTINGS, should_stop)
+    found = objective.parametrisation.to_features(solution.parameters)
+    return replace(model, weights=found.weights, bias=found.bias), solution.n_iterations

@@ -147,6 +147,14 @@ class TrainConfig:
     checkpoint_dir: str | None = setting(
         None, "For checkpoints; else checkpoints/ beside the model.", RESULTS, metavar="DIR", is_path=True
     )
+    prune_to: int | None = setting(
+        None,
+        "After learning drop the conditions that matter least, cell by cell of windows, down to N parameters, and fit "
+        "the others again.",
+        LIMITS,
+        least=4,
+        metavar="N",
+    )
     missing: MissingPolicy = setting(
         "refuse",
         "What the model does where an input is missing that never was in training. prior: takes the mean of its "
@@ -193,6 +201,12 @@ class TrainConfig:
         named = [name for name in ("tracking_uri", "experiment", "run_name") if getattr(self, name) is not None]
         if self.cluster is not None and self.learn.solver == "minibatch":
             raise SettingsError(f"cluster: {NO_MINIBATCH}")
+        if self.prune_to is not None:
+            if self.cluster is not None:
+                raise SettingsError("prune_to: this is not done on a cluster; run `lcml compact` on the model")
+            if self.learn.max_parameters is not None and self.learn.max_parameters < self.prune_to:
+                most = f"max_parameters, {self.learn.max_parameters}, to which it grows before"
+                raise SettingsError(f"prune_to: expected at most {most}, found {self.prune_to}")
         if self.no_tracking and named:
             raise SettingsError(f"no_tracking and {named[0]} contradict each other; leave one out")
 

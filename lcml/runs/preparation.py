@@ -108,6 +108,11 @@ def prepare(
     features, names = splits.train.features, splits.feature_names
     of_table = takes_columns(config.encoder, features, shape, config.channels)
     with_trees = grows_trees(config.learn.structure, of_table, config.vtree, config.view)
+    if with_trees and config.prune_to is not None:
+        raise SettingsError(
+            "prune_to: for circuits that grow by splits; run `lcml compact` on the trees of a table, or choose "
+            "--structure splits"
+        )
     if with_trees and chosen_by_folds(len(splits.train) + len(splits.valid), len(splits.classes)):
         features = splits.train.joined(splits.valid).features
     of_encoder = config.divisor, shape, config.channels, config.pool, names

@@ -1,5 +1,6 @@
 """A training run: learn, keep checkpoints, save the model, and record it all. Nothing here prints."""
 
+import itertools
 import os
 import platform
 from collections.abc import Callable, Iterator, Mapping
@@ -18,15 +19,17 @@ from lcml.files import remove_unfinished, write_atomically
 from lcml.formats import save_model
 from lcml.inputs.columns import ColumnsEncoder
 from lcml.learning.learner import Learner
+from lcml.learning.pruning import PrunedStep
 from lcml.learning.selection import ChosenSplit
 from lcml.learning.solver import never
-from lcml.learning.state import RoundReport
+from lcml.learning.state import Best, RoundReport
 from lcml.learning.table_learner import TableLearner
 from lcml.model.metrics import Quality, confusion_matrix, quality
 from lcml.model.model import LogisticCircuit
 from lcml.runs.checkpoint import save_checkpoint
 from lcml.runs.figures import class_lines, class_metrics, final_metrics
 from lcml.runs.preparation import Prepared
+from lcml.runs.pruning import Limits, Pruned, prune_on
 from lcml.runs.records import CHECKPOINT_TAG, MODEL_ARTIFACT, RoundRecord, dataset_record, history, split_lines
 from lcml.runs.reference import with_reference
 from lcml.runs.specs import Shape
@@ -95,6 +98,7 @@ def train(
     with finishing(tracker, should_stop):
         run.start()
         run.learn(on_round, should_stop)
+        run.prune(on_round, should_stop)
         return run.conclude(should_stop())
 
 
@@ -121,6 +125,8 @@ class _Run:
         self.rounds: list[RoundRecord] = list(prepared.checkpoint.rounds)
         self.profile = {"prepare": monotonic() - prepared.started}
         self._learned = monotonic()
+        self._best: LogisticCircuit | None = None
+        self._pruned: Pruned | None = None
 
     def start(self) -> None:
         """Open the run in the tracking store, the same one again after a resume; tidy up after killed ones."""
@@ -150,16 +156,42 @@ class _Run:
         for step, report in enumerate(self.learner.refine()):
             self._record(report, step, on_round)
         prepared = self.prepared
-        if prepared.config.learn.refit and isinstance(self.learner, Learner):
+        pruned = prepared.config.prune_to is not None  # which fits once more itself
+        if prepared.config.learn.refit and isinstance(self.learner, Learner) and not pruned:
             as_they_are = prepared.config.augmentation is None and prepared.engine is None
             for report in self.learner.refit(None if as_they_are else prepared.everything()):
                 self._record(report, report.round, on_round)
         self._learned = monotonic()
 
+    def prune(self, on_round: OnRound, should_stop: Callable[[], bool]) -> None:
+        """With prune_to, unless it is told to stop: the best model with fewer parameters."""
+        config, splits, backend, learner = (
+            self.prepared.config,
+            self.prepared.splits,
+            self.prepared.backend,
+            self.learner,
+        )
+        if config.prune_to is None or should_stop() or not isinstance(learner, Learner):
+            return
+        assert learner.state is not None
+        began, best, n_steps = monotonic(), learner.state.best, itertools.count(learner.state.round + 1)
+        self._best = self._best_model()
+        learner.release()
+
+        def on_step(step: PrunedStep) -> None:
+            self._record(_report_of(step, best), next(n_steps), on_round)
+
+        limits, refit = Limits(max_parameters=config.prune_to), config.learn.refit
+        found = prune_on(self._best, splits, backend, limits, refit=refit, on_step=on_step, should_stop=should_stop)
+        if not should_stop():
+            self._pruned = found
+        self._learned = monotonic()
+        self.profile["prune"] = self._learned - began
+
     def conclude(self, stopped: bool) -> Outcome:
         """Save the best model, then test it and record what came out."""
         config, splits, backend = self.prepared.config, self.prepared.splits, self.prepared.backend
-        model = self._best_model(stopped).with_missing(config.missing, splits.train.features, backend)
+        model = self._model(stopped).with_missing(config.missing, splits.train.features, backend)
         model = with_reference(model, splits.train.features, backend)
         save_model(model, config.model_path)
 
@@ -167,11 +199,12 @@ class _Run:
         logits = model.logits(examples.features, backend, evaluation_precision(config.learn.precision))
         measured = quality(logits, examples.labels, len(splits.classes), model.link, threshold=model.threshold)
         assert self.learner.state is not None
+        train_accuracy, valid = self._reached()
         outcome = Outcome(
             model=model,
             rounds=max(self.learner.state.round, self.learner.state.best.round),
-            train_accuracy=self.learner.state.best.train_accuracy,
-            valid=self.learner.state.best.valid,
+            train_accuracy=train_accuracy,
+            valid=valid,
             test=measured if len(splits.test) else None,
             seconds=self._seconds(),
             stopped=stopped,
@@ -182,22 +215,38 @@ class _Run:
             self._record_model(outcome, logits)
         return replace(outcome, report=self._write_report(model)) if config.report else outcome
 
-    def _best_model(self, stopped: bool) -> LogisticCircuit:
-        learner, splits = self.learner, self.prepared.splits
-        parts, fitted = learner.best()
-        assert learner.state is not None
-        best = learner.state.best
+    def _reached(self) -> tuple[float, Quality]:
+        """Accuracy on the training examples, and what the validation examples say, of the model kept."""
+        assert self.learner.state is not None
+        best = self.learner.state.best if self._pruned is None else self._pruned.chosen
+        return (best.train.accuracy if isinstance(best, PrunedStep) else best.train_accuracy), best.valid
+
+    def _model(self, stopped: bool) -> LogisticCircuit:
+        """The model kept, and where it comes from."""
+        model = self._best or self._best_model()
+        assert self.learner.state is not None
+        best, (train_accuracy, valid) = self.learner.state.best, self._reached()
         learned = {
-            "rounds": max(learner.state.round, best.round),
+            "rounds": max(self.learner.state.round, best.round),
             "best_round": best.round,
             "l2": best.l2,
-            "train_accuracy": best.train_accuracy,
-            "valid_accuracy": best.valid.accuracy,
-            "valid_f1_macro": best.valid.f1_macro,
-            "valid_ece": best.valid.ece,
+            "train_accuracy": train_accuracy,
+            "valid_accuracy": valid.accuracy,
+            "valid_f1_macro": valid.f1_macro,
+            "valid_ece": valid.ece,
             "seconds": self._seconds(),
             "stopped": stopped,
         }
+        told = provenance(self.prepared, learned) | {"history": history(self.rounds)}
+        if self._pruned is not None:
+            model, told["pruning"] = self._pruned.model, dict(self._pruned.record)
+        return replace(model, provenance=told)
+
+    def _best_model(self) -> LogisticCircuit:
+        """What learning did best, so far without provenance but what says how it was fitted."""
+        learner, splits = self.learner, self.prepared.splits
+        parts, fitted = learner.best()
+        assert learner.state is not None
         return LogisticCircuit(
             encoder=self.prepared.encoder if isinstance(learner, Learner) else learner.encoder,
             parts=parts,
@@ -206,7 +255,7 @@ class _Run:
             bias=fitted.bias,
             link=learner.link,
             threshold=learner.threshold,
-            provenance=provenance(self.prepared, learned) | {"history": history(self.rounds)},
+            provenance={"settings": self.prepared.config.settings(), "training": {"l2": learner.state.best.l2}},
         )
 
     def _write_report(self, model: LogisticCircuit) -> Path:
@@ -271,6 +320,27 @@ class _Run:
         probabilities = outcome.model.head.probabilities(logits)
         for name, picture in quality_pictures(probabilities, examples.labels, classes, rows):
             tracker.artifact(f"plots/{name}.png", picture)
+
+
+def _report_of(step: PrunedStep, best: Best) -> RoundReport:
+    """A step of pruning as a round is told."""
+    return RoundReport(
+        phase="prune",
+        round=best.round,
+        n_elements=step.model.n_elements,
+        n_or_gates=step.model.n_or_gates,
+        n_parameters=step.model.n_parameters,
+        l2=best.l2,
+        train_loss=step.train.log_loss,
+        train_log_loss=step.train.log_loss,
+        train_accuracy=step.train.accuracy,
+        valid=step.valid,
+        n_iterations=step.n_iterations,
+        converged=False,
+        improved=False,
+        splits=(),
+        seconds={},
+    )
 
 
 def provenance(prepared: Prepared, learned: dict[str, Any]) -> dict[str, Any]:

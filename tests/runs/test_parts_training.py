@@ -28,6 +28,7 @@ from lcml.runs.preparation import prepare, to_learn_from
 from lcml.runs.records import RoundRecord
 from lcml.runs.specs import parse_augment
 from lcml.runs.training import make_learner
+from tests.cli.commands import output
 from tests.runs.test_training import Recorder, trained
 
 CONFIG = TrainConfig(
@@ -203,3 +204,37 @@ def test_what_does_not_fit_the_data_is_refused(options: dict[str, object], messa
 def test_options_without_meaning_are_refused(options: dict[str, object], message: str) -> None:
     with pytest.raises(SettingsError, match=message):
         TrainConfig().with_options(options)
+
+
+def test_pruning_at_the_end_is_that_of_compact_and_stops_as_learning_does() -> None:
+    config, tracker, records = replace(CONFIG, prune_to=2000), Recorder(), list[RoundRecord]()
+    config = replace(config, learn=replace(config.learn, refit=True))
+    outcome, _ = trained(config, tracker, on_round=records.append)
+    large, _ = trained(replace(CONFIG, output="large.lcml"))
+    output("compact", "large.lcml", "digits", "--max-parameters", 2000, "-o", "small.lcml")
+    small = load_model("small.lcml")
+    assert weights(load_model("digits.lcml")) == weights(outcome.model) == weights(small)
+    assert outcome.model.n_parameters == 2000 < large.model.n_parameters
+
+    steps = [record for record in records if record.phase == "prune"]
+    assert [record.phase for record in records] == [*["grow"] * 3, *["refine"] * 2, *["prune"] * len(steps)]
+    assert (steps[0].n_parameters, steps[-1].n_parameters) == (large.model.n_parameters, 2000)
+    points = {step: values for step, values in tracker.points if "circuit/n_parameters" in values}
+    assert [values["circuit/n_parameters"] for _, values in sorted(points.items())][-len(steps) :] == [
+        record.n_parameters for record in steps
+    ]
+    told = outcome.model.provenance
+    assert told["pruning"] == small.provenance["pruning"]
+    assert told["training"]["valid_accuracy"] == outcome.valid.accuracy == told["pruning"]["valid_accuracy"]
+    assert steps[-1].valid_loss == told["pruning"]["valid_log_loss"]
+    assert outcome.profile["prune"] > 0
+
+    records.clear()
+    stopped, checkpoint = trained(
+        config, on_round=records.append, should_stop=lambda: [record.phase for record in records[-2:]] == ["prune"] * 2
+    )
+    assert stopped.stopped
+    assert weights(stopped.model) == weights(large.model)
+    assert "pruning" not in stopped.model.provenance
+    again, _ = trained(resumed=checkpoint, config=config)
+    assert weights(again.model) == weights(outcome.model)

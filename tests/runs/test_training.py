@@ -326,6 +326,7 @@ def test_other_data_cannot_be_resumed_on() -> None:
         ({"data": "wine", "vtree": "grid"}, DataError, "no image shape"),
         ({"data": "wine", "vtree_offset": [1, 0]}, DataError, "no image shape"),
         ({"target": "label"}, DataError, "--target"),
+        ({"data": "wine", "encoder": "columns", "prune_to": 50}, SettingsError, "prune_to: for circuits that grow by splits"),
     ],
 )
 def test_what_cannot_work_is_refused_before_anything_is_written(
@@ -348,6 +349,8 @@ def test_what_cannot_work_is_refused_before_anything_is_written(
         ({"vtree": "balanced", "vtree_offset": [1, 1]}, "vtree_offset belongs to the vtree grid"),
         ({"vtree_offset": [-1, 0]}, "vtree_offset: expected a list of 2, each a whole number of at least 0"),
         ({"no_tracking": True, "experiment": "a"}, "no_tracking and experiment contradict each other"),
+        ({"max_parameters": 500, "prune_to": 501}, "prune_to: expected at most max_parameters, 500, to which it grows"),
+        ({"cluster": "local:2", "prune_to": 500}, "prune_to: this is not done on a cluster"),
         ({"growth": -1.0}, "growth: expected a finite number of at least"),
     ],
 )

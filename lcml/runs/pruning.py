@@ -1,0 +1,93 @@
+"""Pruning on the data that a model was trained on: how far, what the validation examples say of it, the last fit."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from lcml.backend import Backend
+from lcml.data import DataSplits
+from lcml.errors import DataError
+from lcml.inputs.columns import ColumnsEncoder
+from lcml.learning.pruning import NEAR, Penalty, PrunedStep, prune, refitted
+from lcml.learning.solver import never
+from lcml.model.model import LogisticCircuit
+from lcml.runs.preparation import as_trained
+
+_PATIENCE = 3  # steps beyond the tolerance, after which no fewer conditions are tried
+
+
+@dataclass(frozen=True)
+class Limits:
+    """At most so many conditions, or parameters, or the fewest conditions with which the log-loss of the validation
+    examples is no more than `tolerance` above what it is with all. One of them is given."""
+
+    max_conditions: int | None = None
+    max_parameters: int | None = None
+    tolerance: float | None = None
+
+    def given(self) -> dict[str, float]:
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+
+@dataclass(frozen=True, eq=False)
+class Pruned:
+    """The model, whose provenance has `record` as "pruning", the steps to it, and which of them it is."""
+
+    model: LogisticCircuit
+    steps: tuple[PrunedStep, ...]
+    chosen: PrunedStep
+    record: Mapping[str, Any]
+
+
+def prune_on(
+    model: LogisticCircuit,
+    splits: DataSplits,
+    backend: Backend,
+    limits: Limits,
+    *,
+    refit: bool = True,
+    on_step: Callable[[PrunedStep], None] = lambda step: None,
+    should_stop: Callable[[], bool] = never,
+) -> Pruned:
+    """The model within the limits, fitted to the training examples as training took them; with `refit` once more, to
+    those of validation too. The penalty is that of training, of a table's weights on the distance from those learned.
+
+    Once should_stop() is true, with what there is by then. Raises DataError without validation examples.
+    """
+    if not len(splits.valid):
+        raise DataError(f"{splits.source} was trained on without validation examples, which choose; train with some")
+    near = isinstance(model.encoder, ColumnsEncoder)
+    penalty = Penalty(NEAR if near else float(model.facts("training").get("l2") or 0.0), near)
+    steps, worse = list[PrunedStep](), 0
+    to_fit, valid = as_trained(model, splits, backend)
+    for step in prune(
+        model,
+        to_fit(splits.train),
+        valid,
+        penalty,
+        backend,
+        most_conditions=limits.max_conditions or 1,
+        most_parameters=limits.max_parameters,
+        should_stop=should_stop,
+    ):
+        steps.append(step)
+        on_step(step)
+        if limits.tolerance is not None:
+            worse = worse + 1 if step.valid.log_loss > steps[0].valid.log_loss + limits.tolerance else 0
+        if worse == _PATIENCE or should_stop():
+            break
+    chosen = steps[-1]
+    if limits.tolerance is not None:
+        chosen = [step for step in steps if step.valid.log_loss <= steps[0].valid.log_loss + limits.tolerance][-1]
+    fitted = chosen.model
+    if refit and not should_stop():
+        fitted = refitted(fitted, to_fit(splits.train.joined(splits.valid)), penalty, backend, should_stop)
+    record = {
+        **limits.given(),
+        "n_conditions_before": steps[0].n_conditions,
+        "n_conditions": chosen.n_conditions,
+        "valid_log_loss_before": steps[0].valid.log_loss,
+        "valid_log_loss": chosen.valid.log_loss,
+        "valid_accuracy": chosen.valid.accuracy,
+    }
+    return Pruned(replace(fitted, provenance={**model.provenance, "pruning": record}), tuple(steps), chosen, record)
