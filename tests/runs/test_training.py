@@ -326,7 +326,11 @@ def test_other_data_cannot_be_resumed_on() -> None:
         ({"data": "wine", "vtree": "grid"}, DataError, "no image shape"),
         ({"data": "wine", "vtree_offset": [1, 0]}, DataError, "no image shape"),
         ({"target": "label"}, DataError, "--target"),
-        ({"data": "wine", "encoder": "columns", "prune_to": 50}, SettingsError, "prune_to: for circuits that grow by splits"),
+        (
+            {"data": "wine", "encoder": "columns", "prune_to": 50},
+            SettingsError,
+            "prune_to: for circuits that grow by splits",
+        ),
     ],
 )
 def test_what_cannot_work_is_refused_before_anything_is_written(
