@@ -13,7 +13,7 @@ from lcml.tracking import RunSummary, find_run, store_uri
 from lcml.tracking.sending import replay_leftovers, spool_directory
 
 _CHANGEABLE = (
-    *("rounds", "max_elements", "max_parameters", "time_limit", "patience"),
+    *("rounds", "max_elements", "max_parameters", "prune_to", "time_limit", "patience"),
     *("data", "data_dir", "backend", "cluster", "memory_budget"),
     *("output", "export", "report", "no_tracking", "tracking_uri"),
 )
