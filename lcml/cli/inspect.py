@@ -23,6 +23,8 @@ def inspect(
     top: Annotated[int, option("How many conditions of largest weight to show per class.", metavar="N", min=0)] = _TOP,
 ) -> None:
     """Show what is in a model: sizes, encoder, classes, where it comes from, and what weighs most in it."""
+    import numpy as np
+
     from lcml.explain.conditions import feature_cases
     from lcml.explain.contributions import top_conditions
     from lcml.explain.report.structure import circuit_levels
@@ -31,9 +33,8 @@ def inspect(
     loaded = load_model(model)
     n_sets, circuits = len(loaded.bias), [part.circuit for part in loaded.parts]
     cases = map(feature_cases, circuits)
-    n_literal_features = sum(
-        part.view.n_cells * int(part.weighted[: part.circuit.n_literals].sum()) for part in loaded.parts
-    )
+    of_literals = [np.tile(part.flows < part.circuit.n_literals, part.view.n_cells) for part in loaded.parts]
+    n_literal_features = int(np.count_nonzero(np.concatenate(of_literals) & loaded.carried))
     facts: dict[str, Any] = {
         "model_path": model,
         "classes": list(loaded.classes),
@@ -49,7 +50,7 @@ def inspect(
         "n_elements": loaded.n_elements,
         "n_or_gates": loaded.n_or_gates,
         "n_parameters": loaded.n_parameters,
-        "n_element_weights": loaded.weights.size - n_sets * n_literal_features,
+        "n_element_weights": n_sets * (sum(loaded.n_carried) - n_literal_features),
         "n_literal_weights": n_sets * n_literal_features,
         "n_biases": loaded.bias.size,
         "is_tautology": all(circuit.is_tautology for circuit in circuits),
@@ -57,7 +58,9 @@ def inspect(
         "longest_conjunction": max(found.measures(one).longest for found in cases for one in found.of_feature),
     }
     levels = [{"part": part} | level for part, circuit in enumerate(circuits) for level in circuit_levels(circuit)]
-    parts = [_part(number, part) for number, part in enumerate(loaded.parts)]
+    parts = [
+        _part(number, part, n) for number, (part, n) in enumerate(zip(loaded.parts, loaded.n_carried, strict=True))
+    ]
     conditions = top_conditions(loaded, top=top)
     columns = [_column(column) for column in getattr(loaded.encoder, "columns", ())]
     if json:
@@ -122,7 +125,7 @@ def _few(texts: Sequence[str]) -> str:
     return line if len(line) <= _MOST_CHARS else line[: _MOST_CHARS - 3] + "..."
 
 
-def _part(number: int, part: "Part") -> dict[str, Any]:
+def _part(number: int, part: "Part", n_features: int) -> dict[str, Any]:
     view, circuit = part.view, part.circuit
     return {
         "part": number,
@@ -133,5 +136,5 @@ def _part(number: int, part: "Part") -> dict[str, Any]:
         "elements": circuit.n_elements,
         "or_gates": circuit.n_or_gates,
         "levels": int(circuit.vtree.height.max()),
-        "features": part.n_features,
+        "features": n_features,
     }

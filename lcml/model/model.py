@@ -140,6 +140,12 @@ class LogisticCircuit:
         return np.ones(self.weights.shape[1], dtype=bool) if self.carries is None else self.carries
 
     @property
+    def n_carried(self) -> list[int]:
+        """How many features of each part carry weights."""
+        stops = np.cumsum([part.n_features for part in self.parts])
+        return [int(np.count_nonzero(of_part)) for of_part in np.split(self.carried, stops[:-1])]
+
+    @property
     def n_parameters(self) -> int:
         """Every weight of every set and cell that carries one, the literals' and the bias included."""
         return int((np.count_nonzero(self.carried) + 1) * self.bias.size)

@@ -397,6 +397,7 @@ def test_conditions_that_carry_weights_in_some_cells_alone(tmp_path: Path) -> No
     assert json.loads(zipfile.ZipFile(path).read("lcml.json"))["version"] == 5
     np.testing.assert_array_equal(arrays["weights"], np.delete(weights, np.s_[::5], axis=1))
     assert model.n_parameters == load_model(path).n_parameters == arrays["weights"].size + 3
+    assert model.n_carried == [arrays["weights"].shape[1]]
     save_model(load_model(path), again)
     assert path.read_bytes() == again.read_bytes()
     np.testing.assert_array_equal(load_model(path).weights, weights)

@@ -216,6 +216,11 @@ def test_pruning_at_the_end_is_that_of_compact_and_stops_as_learning_does() -> N
     assert weights(load_model("digits.lcml")) == weights(outcome.model) == weights(small)
     assert outcome.model.n_parameters == 2000 < large.model.n_parameters
 
+    found = json.loads(output("inspect", "digits.lcml", "--json"))
+    assert found["n_element_weights"] + found["n_literal_weights"] + 10 == 2000
+    assert 10 * sum(part["features"] for part in found["parts"]) + 10 == 2000
+    output("export", "digits.lcml", "-o", "digits.onnx")  # which compares what both answer
+
     steps = [record for record in records if record.phase == "prune"]
     assert [record.phase for record in records] == [*["grow"] * 3, *["refine"] * 2, *["prune"] * len(steps)]
     assert (steps[0].n_parameters, steps[-1].n_parameters) == (large.model.n_parameters, 2000)

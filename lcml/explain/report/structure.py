@@ -26,8 +26,8 @@ def structure_section(found: Measured) -> tuple[str, str, str]:
         ("link", model.link),
     ]
     lines = [
-        (i, p.view.in_words(), p.circuit.n_variables, p.circuit.n_elements, p.circuit.n_or_gates, p.n_features)
-        for i, p in enumerate(model.parts)
+        (i, p.view.in_words(), p.circuit.n_variables, p.circuit.n_elements, p.circuit.n_or_gates, n)
+        for i, (p, n) in enumerate(zip(model.parts, model.n_carried, strict=True))
     ]
     head = ("part", "reads", "variables", "elements", "or gates", "features")
     content = [table((), facts), heading("Parts"), table(head, lines[:_MOST_PARTS])]
