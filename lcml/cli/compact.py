@@ -1,5 +1,6 @@
 """`lcml compact`."""
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -56,11 +57,12 @@ def compact(
     choose; the test rows are not looked at.
     """
     from lcml.cli.inputs import trained_splits
-    from lcml.errors import SettingsError
+    from lcml.errors import DataError, SettingsError
     from lcml.explain.edits import edited
     from lcml.formats import load_model, save_model
     from lcml.model.compact import compact as compacted
     from lcml.model.compact import without_zeros
+    from lcml.runs.preparation import as_trained
     from lcml.runs.pruning import Limits, prune_on
 
     limits = {"max-conditions": max_conditions, "max-parameters": max_parameters, "tolerance": tolerance}
@@ -80,7 +82,12 @@ def compact(
         after = without_zeros(edited(before, drop or (), edit or ()))
     if data is not None:
         device, splits = open_backend(backend), trained_splits(before, data, target, data_dir)
-        pruned = prune_on(after, splits, device, Limits(max_conditions, max_parameters, tolerance))
+        if not len(splits.valid):
+            raise DataError(f"{data} was trained on without validation examples, which choose; train with some")
+        to_fit, valid = as_trained(after, splits, device)
+        everything = partial(to_fit, splits.train.joined(splits.valid))
+        within = Limits(max_conditions, max_parameters, tolerance)
+        pruned = prune_on(after, to_fit(splits.train), valid, everything, device, within)
         after, curve = pruned.model, _curve(pruned)
     elif not (drop or edit):
         after = compacted(before)

@@ -15,14 +15,16 @@ if TYPE_CHECKING:
     from lcml.runs.records import RoundRecord
 
 _OF_TABLES = "additive", "trees"
-_UNFORESEEN = *_OF_TABLES, "prune"  # phases that do not tell how long the rest takes
 
 
 class TrainProgress(AbstractContextManager["TrainProgress"]):
-    """Shows rounds as they end; `first_round` is the one at hand when the context opens."""
+    """Shows rounds as they end; `first_round` is the one at hand when the context opens; prunes: what is learned may be
+    pruned then, so that the time left is not known."""
 
-    def __init__(self, settings: "LearnSettings", first_round: int = 0, *, quiet: bool = False) -> None:
-        self._settings, self._quiet, self._first_round = settings, quiet, first_round
+    def __init__(
+        self, settings: "LearnSettings", first_round: int = 0, *, quiet: bool = False, prunes: bool = False
+    ) -> None:
+        self._settings, self._quiet, self._first_round, self._prunes = settings, quiet, first_round, prunes
         self._console = Console(stderr=True, highlight=False)
         self._n_penalties = len(set(settings.l2_path))
         self._n_refined = 0
@@ -76,8 +78,6 @@ class TrainProgress(AbstractContextManager["TrainProgress"]):
         )
         left = self._left(record)
         if self._bars is not None:
-            if self._bars.tasks[-1].finished:
-                self._begin(name, 1, "")
             task = self._bars.tasks[-1].id
             self._bars.update(task, description=name, total=1, completed=1, figures=figures)
             if record.phase == "grow":
@@ -86,6 +86,8 @@ class TrainProgress(AbstractContextManager["TrainProgress"]):
                 self._begin("trees", 1, left)
             elif self._n_refined < self._n_penalties:
                 self._begin(f"penalty {self._n_refined + 1}/{self._n_penalties}", self._settings.final_iterations, left)
+            elif self._prunes and record.phase in ("refine", "prune"):
+                self._begin("pruning", 1, left)
             elif self._settings.refit and record.phase == "refine":
                 self._begin("refit", self._settings.final_iterations, left)
         elif not self._quiet:
@@ -105,7 +107,7 @@ class TrainProgress(AbstractContextManager["TrainProgress"]):
 
     def _left(self, record: "RoundRecord") -> str:
         """How long the rest takes at most, if rounds take as long as this one; nothing for tables and pruning."""
-        if record.phase in _UNFORESEEN:
+        if self._prunes or record.phase in _OF_TABLES:
             return ""
         settings, seconds = self._settings, sum(record.seconds.values())
         self._elapsed += seconds

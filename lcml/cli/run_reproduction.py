@@ -18,7 +18,7 @@ from lcml.runs.reproduce.runner import Setup
 from lcml.runs.reproduce.tables import write_picture, write_tables
 from lcml.runs.training import make_learner
 from lcml.tracking import MlflowTracker, NullTracker, Tracker, experiment_name, store_uri
-from lcml.tracking.store import require_mlflow
+from lcml.tracking.store import import_mlflow
 
 
 def run(
@@ -32,8 +32,7 @@ def run(
     rows = rows_of(tables, recipe_names())
     chosen = _matching(rows, "row", wanted) - _matching(rows, "skip", skipped)
     if not setup.no_tracking:  # what the end needs, before anything is done
-        require_mlflow()
-        store_uri(setup.tracking_uri)
+        import_mlflow(store_uri(setup.tracking_uri))
     require_packages("matplotlib", extra="tracking", purpose="drawing accuracy against size")
     results = _results_there(rows, setup)
     missing = [row for row in rows if row not in results and row in chosen]

@@ -117,6 +117,15 @@ class Learner:
         """Seconds of learning so far, those before a resume included."""
         return monotonic() - self._started
 
+    def n_parameters_of_best(self) -> int:
+        """Of what did best on the validation set."""
+        return self.n_parameters(sum(part.n_features for part in self.best()[0]))
+
+    def is_stopping(self) -> bool:
+        """Whether it was told to stop, or its time is up."""
+        limit = self.settings.time_limit
+        return self._interrupted() or (limit is not None and self.seconds() > limit)
+
     def release(self) -> None:
         """Free the memory that features take: nothing more is to be learned."""
         del self._train, self._valid
@@ -148,12 +157,12 @@ class Learner:
         state, best_round, clock = self.state, self.state.best.round, Clock()
         if best_round < state.round:
             self._open(self._train_set, state.history[:best_round], to_grow=False)
-        if not self._stopping():
+        if not self.is_stopping():
             self._see(len(self._train_set.labels))
         clock.lap("features")
         parameters = state.best.parameters
         for l2 in sorted(set(self.settings.l2_path), reverse=True):
-            if self._stopping():
+            if self.is_stopping():
                 break
             solution = self._fit(parameters, l2, self.settings.final_iterations, best_round)
             clock.lap("fit")
@@ -176,7 +185,7 @@ class Learner:
 
         What validation measured before stands, since these weights have seen its examples.
         """
-        if self.state is None or self._stopping():
+        if self.state is None or self.is_stopping():
             return
         clock, best = Clock(), self.state.best
         if examples is None:
@@ -232,8 +241,8 @@ class Learner:
     def _fit(self, start: Parameters, l2: float, max_iterations: int, round: int) -> Solution:
         settings, objective = SolverSettings(max_iterations, self.settings.tolerance), self._train.with_l2(l2)
         if self.settings.solver == "minibatch":
-            return minimise_minibatch(objective, start, settings, self.settings.seed + round, self._stopping)
-        return minimise(objective, start, settings, self._stopping)
+            return minimise_minibatch(objective, start, settings, self.settings.seed + round, self.is_stopping)
+        return minimise(objective, start, settings, self.is_stopping)
 
     def _report(
         self, phase: str, round: int, l2: float, solution: Solution, clock: Clock, chosen: tuple[ChosenSplit, ...]
@@ -343,8 +352,4 @@ class Learner:
         full = self._max_features is not None and n_features >= _FULL_SHARE * self._max_features
         over_time = settings.time_limit is not None and self.seconds() > _GROWTH_SHARE * settings.time_limit
         ended = self.state.round >= settings.rounds or self.state.stale_rounds >= settings.patience
-        return full or over_time or ended or self._stopping()
-
-    def _stopping(self) -> bool:
-        limit = self.settings.time_limit
-        return self._interrupted() or (limit is not None and self.seconds() > limit)
+        return full or over_time or ended or self.is_stopping()

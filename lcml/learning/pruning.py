@@ -78,10 +78,13 @@ def prune(
     """Models of ever fewer conditions, the first with all and the last within the limit: at most so many conditions
     or, where that is given, parameters: then a condition may stay in some cells and go from others. They are fitted to
     `train`, examples encoded by the model's encoder; features without weights stay so."""
+    n_examples = len(train.labels) + len(valid.labels)
     while True:
-        objective = objective_of(model, train, backend)
+        objective = objective_of(model, train, backend, 1 - len(valid.labels) / n_examples)
         model, n_iterations = _fitted(model, objective, penalty, should_stop)
-        found = objective_of(model, valid, backend).quality(_parameters(model), model.threshold)
+        found = objective_of(model, valid, backend, len(valid.labels) / n_examples).quality(
+            _parameters(model), model.threshold
+        )
         features = conditions_of(model)
         fits = objective.quality(_parameters(model), model.threshold)
         yield PrunedStep(model, len(features), fits, found, n_iterations)
@@ -134,13 +137,8 @@ def with_conditions(model: LogisticCircuit, kept: NDArray[np.bool_]) -> Logistic
     used = tuple(part for part in parts if part.n_features or not part.circuit.is_tautology)
     features = [of for of, own in zip(conditions_of(model), kept, strict=True) if own]
     columns = np.sort(np.concatenate([np.zeros(0, np.intp), *features]))
-    carries = model.carried[columns]
-    return replace(
-        model,
-        parts=used or tuple(parts[:1]),
-        weights=model.weights[:, columns],
-        carries=None if carries.all() else carries,
-    )
+    weights, carries = model.weights[:, columns], model.carried[columns]
+    return replace(model, parts=used or tuple(parts[:1]), weights=weights, carries=carries)
 
 
 def _with_features(model: LogisticCircuit, kept: NDArray[np.intp]) -> LogisticCircuit:
@@ -168,11 +166,14 @@ class _Carried(Parametrisation):
         return sums[:, self._carries]
 
 
-def objective_of(model: LogisticCircuit, examples: EncodedSet, backend: Backend) -> Objective:
-    """The mean loss of examples, without penalty, for a weight per feature that carries one."""
+def objective_of(model: LogisticCircuit, examples: EncodedSet, backend: Backend, share: float = 1) -> Objective:
+    """The mean loss of examples, without penalty, for a weight per feature that carries one. share: of the memory that
+    features may take, in training and here."""
     learned_with = model.facts("settings").get("precision")
     precision: FeaturePrecision = "fixed8" if learned_with == "fixed8" else "fixed16"
-    store = FeatureStore(model.parts, examples.values, backend, precision=precision)
+    megabytes = model.facts("settings").get("memory_budget")
+    budget = int(share * (backend.memory_budget() if megabytes is None else megabytes * 2**20))
+    store = FeatureStore(model.parts, examples.values, backend, precision=precision, budget=budget)
     n_classes, weights = len(model.classes), examples.weights
     carried = _Carried(model)
     labels, link = examples.labels, model.link

@@ -66,7 +66,7 @@ class LogisticCircuit:
             carries = frozen(self.carries, np.bool_)
             if carries.shape != self.weights.shape[1:] or np.any(self.weights[:, ~carries]):
                 raise CircuitError("model: expected carries of a mark per feature, and weights of 0 where it is False")
-            object.__setattr__(self, "carries", carries)
+            object.__setattr__(self, "carries", None if carries.all() else carries)
         for part in self.parts:
             if (n_made := self.encoder.n_outputs) != (n_read := part.view.n_inputs):
                 raise CircuitError(f"model: the encoder makes {n_made} inputs, a view reads {n_read}")

@@ -152,7 +152,7 @@ class TrainConfig:
         "After learning drop the conditions that matter least, cell by cell of windows, down to N parameters, and fit "
         "the others again.",
         LIMITS,
-        least=4,
+        least=2,
         metavar="N",
     )
     missing: MissingPolicy = setting(

@@ -31,6 +31,7 @@ from lcml.inputs.table import Table
 from lcml.learning.folds import chosen_by_folds
 from lcml.learning.settings import LearnSettings, Structure
 from lcml.learning.state import EncodedSet
+from lcml.model.head import HEADS
 from lcml.model.missing import check_policy
 from lcml.model.model import LogisticCircuit
 from lcml.runs.checkpoint import Checkpoint
@@ -113,6 +114,9 @@ def prepare(
             "prune_to: for circuits that grow by splits; run `lcml compact` on the trees of a table, or choose "
             "--structure splits"
         )
+    n_sets = HEADS[config.learn.link].n_sets(len(splits.classes))
+    if config.prune_to is not None and config.prune_to < 2 * n_sets:
+        raise SettingsError(f"prune_to: expected {2 * n_sets} or more, a bias and a weight for each of {n_sets} sets")
     if with_trees and chosen_by_folds(len(splits.train) + len(splits.valid), len(splits.classes)):
         features = splits.train.joined(splits.valid).features
     of_encoder = config.divisor, shape, config.channels, config.pool, names

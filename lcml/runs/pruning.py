@@ -1,17 +1,15 @@
-"""Pruning on the data that a model was trained on: how far, what the validation examples say of it, the last fit."""
+"""Pruning as training goes: how far, what the validation examples say of it, the last fit."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from lcml.backend import Backend
-from lcml.data import DataSplits
-from lcml.errors import DataError
 from lcml.inputs.columns import ColumnsEncoder
 from lcml.learning.pruning import NEAR, Penalty, PrunedStep, prune, refitted
 from lcml.learning.solver import never
+from lcml.learning.state import EncodedSet
 from lcml.model.model import LogisticCircuit
-from lcml.runs.preparation import as_trained
 
 _PATIENCE = 3  # steps beyond the tolerance, after which no fewer conditions are tried
 
@@ -41,28 +39,26 @@ class Pruned:
 
 def prune_on(
     model: LogisticCircuit,
-    splits: DataSplits,
+    train: EncodedSet,
+    valid: EncodedSet,
+    everything: Callable[[], EncodedSet] | None,
     backend: Backend,
     limits: Limits,
     *,
-    refit: bool = True,
     on_step: Callable[[PrunedStep], None] = lambda step: None,
     should_stop: Callable[[], bool] = never,
 ) -> Pruned:
-    """The model within the limits, fitted to the training examples as training took them; with `refit` once more, to
-    those of validation too. The penalty is that of training, of a table's weights on the distance from those learned.
+    """The model within the limits, fitted to `train` as training was and, unless it is None, to `everything` in the
+    end. The penalty is that of training, of a table's weights on the distance from those learned.
 
-    Once should_stop() is true, with what there is by then. Raises DataError without validation examples.
+    Once should_stop() is true, with what there is by then.
     """
-    if not len(splits.valid):
-        raise DataError(f"{splits.source} was trained on without validation examples, which choose; train with some")
     near = isinstance(model.encoder, ColumnsEncoder)
     penalty = Penalty(NEAR if near else float(model.facts("training").get("l2") or 0.0), near)
     steps, worse = list[PrunedStep](), 0
-    to_fit, valid = as_trained(model, splits, backend)
     for step in prune(
         model,
-        to_fit(splits.train),
+        train,
         valid,
         penalty,
         backend,
@@ -80,8 +76,8 @@ def prune_on(
     if limits.tolerance is not None:
         chosen = [step for step in steps if step.valid.log_loss <= steps[0].valid.log_loss + limits.tolerance][-1]
     fitted = chosen.model
-    if refit and not should_stop():
-        fitted = refitted(fitted, to_fit(splits.train.joined(splits.valid)), penalty, backend, should_stop)
+    if everything is not None and not should_stop():
+        fitted = refitted(fitted, everything(), penalty, backend, should_stop)
     record = {
         **limits.given(),
         "n_conditions_before": steps[0].n_conditions,

@@ -98,7 +98,7 @@ def train(
     with finishing(tracker, should_stop):
         run.start()
         run.learn(on_round, should_stop)
-        run.prune(on_round, should_stop)
+        run.prune(on_round)
         return run.conclude(should_stop())
 
 
@@ -156,22 +156,16 @@ class _Run:
         for step, report in enumerate(self.learner.refine()):
             self._record(report, step, on_round)
         prepared = self.prepared
-        pruned = prepared.config.prune_to is not None  # which fits once more itself
-        if prepared.config.learn.refit and isinstance(self.learner, Learner) and not pruned:
+        if prepared.config.learn.refit and isinstance(self.learner, Learner) and not self._is_to_prune():
             as_they_are = prepared.config.augmentation is None and prepared.engine is None
             for report in self.learner.refit(None if as_they_are else prepared.everything()):
                 self._record(report, report.round, on_round)
         self._learned = monotonic()
 
-    def prune(self, on_round: OnRound, should_stop: Callable[[], bool]) -> None:
-        """With prune_to, unless it is told to stop: the best model with fewer parameters."""
-        config, splits, backend, learner = (
-            self.prepared.config,
-            self.prepared.splits,
-            self.prepared.backend,
-            self.learner,
-        )
-        if config.prune_to is None or should_stop() or not isinstance(learner, Learner):
+    def prune(self, on_round: OnRound) -> None:
+        """Where the best model has more parameters than prune_to: one with fewer, unless it is stopped meanwhile."""
+        prepared, learner = self.prepared, self.learner
+        if not isinstance(learner, Learner) or learner.is_stopping() or not self._is_to_prune():
             return
         assert learner.state is not None
         began, best, n_steps = monotonic(), learner.state.best, itertools.count(learner.state.round + 1)
@@ -181,12 +175,25 @@ class _Run:
         def on_step(step: PrunedStep) -> None:
             self._record(_report_of(step, best), next(n_steps), on_round)
 
-        limits, refit = Limits(max_parameters=config.prune_to), config.learn.refit
-        found = prune_on(self._best, splits, backend, limits, refit=refit, on_step=on_step, should_stop=should_stop)
-        if not should_stop():
+        found = prune_on(
+            self._best,
+            prepared.train,
+            prepared.valid,
+            prepared.everything if prepared.config.learn.refit else None,
+            prepared.backend,
+            Limits(max_parameters=prepared.config.prune_to),
+            on_step=on_step,
+            should_stop=learner.is_stopping,
+        )
+        if not learner.is_stopping():
             self._pruned = found
         self._learned = monotonic()
         self.profile["prune"] = self._learned - began
+
+    def _is_to_prune(self) -> bool:
+        """Whether the best model has more parameters than it may have; pruning fits it once more itself."""
+        most, learner = self.prepared.config.prune_to, self.learner
+        return most is not None and isinstance(learner, Learner) and learner.n_parameters_of_best() > most
 
     def conclude(self, stopped: bool) -> Outcome:
         """Save the best model, then test it and record what came out."""

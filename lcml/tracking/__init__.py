@@ -1,7 +1,8 @@
 """Record training runs (MLflow, or nothing) and ask for them again.
 
 An outage of the store never stops or slows a training: see `MlflowTracker`, and lcml.tracking.spool for the files that
-then hold the record until `replay` sends it. MLflow is imported only here, and only when a store is opened.
+then hold the record until `replay` sends it. MLflow is imported only here, and only when a store is opened; to record
+a run by a process of its own (lcml.tracking.courier).
 """
 
 from lcml.tracking.address import experiment_name, store_uri

@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import inspect
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
@@ -19,6 +20,8 @@ CONFIG = {"output": None}
 """What `model_config` may say as MLflow loads a model: which of its outputs alone it answers."""
 
 _CONTENT_TAG = "lcml.sha256"
+
+_alone = threading.Lock()  # who has replaced a function of MLflow's puts it back before the next one does
 
 
 def log_model(
@@ -99,13 +102,12 @@ def requirements_unchecked() -> Iterator[None]:
     from mlflow.utils import environment
 
     functions, name = vars(environment), "warn_dependency_requirement_mismatches"
-    check = functions.get(name)
-    if check is not None:
+    with _alone:
+        check = functions.get(name)
         functions[name] = lambda requirements: None
-    try:
-        yield
-    finally:
-        if check is not None:
+        try:
+            yield
+        finally:
             functions[name] = check
 
 

@@ -38,6 +38,9 @@ class Sender:
     def experiment(self) -> str | None:
         return None if self.store is None else self.store.experiment
 
+    def open(self) -> None:
+        """It can send."""
+
     def send(self, parcel: Sequence[Event]) -> None:
         """Send a parcel."""
         require_reachable(self.uri)

@@ -1,4 +1,5 @@
-"""The one module that talks to MLflow, through its client alone: no global state of MLflow's is touched.
+"""The one module that talks to MLflow, through its client alone: no global state of MLflow's is touched (but where
+lcml.tracking.models says so, for the time of a call).
 
 Methods of `Store` raise what MLflow raises; `translated` turns that into TrackingError for callers who wait.
 """

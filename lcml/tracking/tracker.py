@@ -1,5 +1,6 @@
 """Record a training run without ever stopping or slowing it: a journal on disk, and a worker that sends from it."""
 
+import contextlib
 import dataclasses
 import logging
 import threading
@@ -10,6 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol
 
+from lcml.errors import TrackingError
 from lcml.files import escaped
 from lcml.tracking.address import experiment_name, shown, sqlite_path, store_uri
 from lcml.tracking.courier import AnySender, sender_for
@@ -23,6 +25,7 @@ from lcml.tracking.store import brief
 FLUSH_SECONDS = 2.0  # how long a measurement may wait for company
 LONGEST_PAUSE = 60.0  # seconds between two attempts to reach a store that does not answer; they begin at FLUSH_SECONDS
 FINISH_SECONDS = {True: 60.0, False: 10.0}  # is it sqlite -> how long finish() waits for one call to come back
+OPENING_SECONDS = 60.0  # how long it waits for MLflow to be imported, which a run may be shorter than
 
 _log = logging.getLogger("lcml.tracking")
 
@@ -104,7 +107,7 @@ class MlflowTracker(Tracker):
         self.key = uuid.uuid4().hex  # tag lcml.key, and the name of the spool
         self._store_uri, self._experiment = uri, experiment_name(experiment)
         self._artifact_location = artifact_location
-        self._spool_dir = spool_dir or spool_directory(uri)
+        self._spool_dir = (spool_dir or spool_directory(uri)).absolute()
         self._notify: Notify = notify or _log.warning
         self._flush_seconds = flush_seconds
         self._finish_seconds = FINISH_SECONDS[database is not None] if finish_seconds is None else finish_seconds
@@ -114,7 +117,7 @@ class MlflowTracker(Tracker):
         self._changed = threading.Condition()
         self._waiting: deque[Event] = deque()  # not yet sent; what is being sent is still in it
         self._later: list[Event] = []  # files that could not be sent
-        self._started = self._closing = self._done = self._abandoned = self._moved = False
+        self._opened = self._started = self._closing = self._done = self._abandoned = self._moved = False
         self._sender = sender
         self._run_id: str | None = None
         self._spool: SpoolWriter | None = None
@@ -194,7 +197,8 @@ class MlflowTracker(Tracker):
             try:
                 while not self._done:
                     self._moved = False
-                    if not self._changed.wait_for(lambda: self._done or self._moved, self._finish_seconds):
+                    seconds = self._finish_seconds if self._opened else OPENING_SECONDS
+                    if not self._changed.wait_for(lambda: self._done or self._moved, seconds):
                         break
             finally:  # also when a second Ctrl-C ends the waiting
                 if not self._done:
@@ -226,6 +230,11 @@ class MlflowTracker(Tracker):
     # The worker's side.
 
     def _work(self) -> None:
+        with contextlib.suppress(TrackingError):  # said when the first event is sent
+            self._sending.open()
+        with self._changed:
+            self._opened = self._moved = True
+            self._changed.notify_all()
         pause, due = self._flush_seconds, 0.0  # due: the next heartbeat
         while not self._done and not self._abandoned:
             with self._changed:

@@ -11,7 +11,7 @@ def run(*arguments: object) -> Result:
 
 def output(*arguments: object) -> str:
     result = run(*arguments)
-    assert result.exit_code == 0, result.output
+    assert result.exit_code == 0, (result.output, result.exc_info)
     return result.stdout
 
 

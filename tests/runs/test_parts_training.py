@@ -4,6 +4,7 @@ import json
 import tomllib
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from lcml.inputs.encoding import EncodedRows
 from lcml.learning.learner import Learner
 from lcml.learning.settings import LearnSettings
 from lcml.model.model import LogisticCircuit
+from lcml.passes.feature_store import FeatureStore
 from lcml.runs.checkpoint import load_checkpoint
 from lcml.runs.config import TrainConfig
 from lcml.runs.preparation import prepare, to_learn_from
@@ -243,3 +245,39 @@ def test_pruning_at_the_end_is_that_of_compact_and_stops_as_learning_does() -> N
     assert "pruning" not in stopped.model.provenance
     again, _ = trained(resumed=checkpoint, config=config)
     assert weights(again.model) == weights(outcome.model)
+
+
+def test_a_model_that_is_small_enough_is_not_pruned_and_none_when_the_time_is_up() -> None:
+    learn = replace(CONFIG.learn, refit=True)
+    records = list[RoundRecord]()
+    plain, _ = trained(replace(CONFIG, learn=learn))
+    n = plain.model.n_parameters
+    kept, _ = trained(replace(CONFIG, learn=learn, prune_to=n), on_round=records.append)
+    assert [record.phase for record in records][-2:] == ["refine", "refit"]
+    assert weights(kept.model) == weights(plain.model)
+    assert "pruning" not in kept.model.provenance
+
+    late, _ = trained(replace(CONFIG, learn=replace(learn, time_limit=1e-9), prune_to=n // 2))
+    assert "pruning" not in late.model.provenance
+    assert not late.stopped
+
+
+def test_pruning_keeps_to_the_memory_of_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What did not fit while it grew is computed anew while it is pruned, to the same model up to rounding."""
+    kept = list[bool]()
+    made = FeatureStore.__init__
+
+    def watched(self: FeatureStore, *arguments: Any, **options: Any) -> None:
+        made(self, *arguments, **options)
+        kept.append(self.is_in_memory)
+
+    monkeypatch.setattr(FeatureStore, "__init__", watched)
+    config = replace(CONFIG, prune_to=2000, learn=replace(CONFIG.learn, precision="float64"))
+    valid = trained(config)[0].valid
+    assert kept
+    assert all(kept)
+    kept.clear()
+    other = trained(replace(config, learn=replace(config.learn, memory_budget=0)))[0].valid
+    assert kept
+    assert not any(kept)
+    assert other.log_loss == pytest.approx(valid.log_loss, abs=1e-3)  # pruning keeps 16 bits

@@ -323,6 +323,7 @@ def test_other_data_cannot_be_resumed_on() -> None:
         ({"valid_fraction": 0.0}, DataError, "the validation set is empty"),
         ({"max_parameters": 100}, SettingsError, "max_parameters"),
         ({"max_elements": 10}, SettingsError, "max_elements"),
+        ({"prune_to": 19}, SettingsError, "prune_to: expected 20 or more, a bias and a weight for each of 10 sets"),
         ({"data": "wine", "vtree": "grid"}, DataError, "no image shape"),
         ({"data": "wine", "vtree_offset": [1, 0]}, DataError, "no image shape"),
         ({"target": "label"}, DataError, "--target"),

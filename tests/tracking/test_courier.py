@@ -1,5 +1,6 @@
 """A sender in a process of its own: records what one in this process does, and ends when either side is killed."""
 
+import contextlib
 import os
 import select
 import signal
@@ -49,6 +50,48 @@ def test_this_process_sends_where_it_has_mlflow_already(database: Path) -> None:
     assert isinstance(sender_for(address(database)), Sender)
 
 
+def test_it_heeds_no_signal_but_the_last(database: Path, tmp_path: Path) -> None:
+    """systemd stops all processes of a service at once: the training then has its end recorded."""
+    with contextlib.closing(Courier(address(database))) as courier:
+        courier.open()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            courier._process.send_signal(number)
+        assert not courier.care(tmp_path)
+
+
+def test_a_run_shorter_than_the_import_of_mlflow_is_recorded(database: Path) -> None:
+    told: list[str] = []
+    courier = Courier(address(database))
+    tracker = MlflowTracker(address(database), finish_seconds=0.5, notify=told.append, sender=courier)
+    record(tracker)
+    assert told == []
+    assert losses(database, tracker.run_id) == [(0, 1.0), (1, 0.5), (2, 0.25)]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [("raise AttributeError('half installed')", "half installed"), ("import nothing_of_the_kind", "pip install")],
+)
+def test_an_mlflow_that_cannot_be_imported_is_told(
+    database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str, message: str
+) -> None:
+    (tmp_path / "broken" / "mlflow").mkdir(parents=True)
+    (tmp_path / "broken" / "mlflow" / "__init__.py").write_text(content)
+    monkeypatch.syspath_prepend(tmp_path / "broken")
+    monkeypatch.setenv("PYTHONWARNINGS", "error")
+    told: list[str] = []
+    tracker = MlflowTracker(address(database), notify=told.append, sender=Courier(address(database)))
+    record(tracker)
+    assert message in told[0]
+    assert "Training goes on; all is kept" in told[0]
+
+
+def test_a_python_that_is_not_there_is_named(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/no/python")
+    with pytest.raises(TrackingError, match=r"cannot start '/no/python' to record the run .No such file"):
+        Courier(address(database))
+
+
 def test_it_ends_with_its_parent(database: Path) -> None:
     code = (
         "import sys, time\nfrom lcml.tracking.courier import Courier\n"
@@ -70,7 +113,10 @@ def test_its_death_costs_nothing_that_was_recorded(database: Path) -> None:
     courier._process.send_signal(signal.SIGKILL)
     record(tracker)
     (message,) = told
-    assert "(the process that records has ended). Training goes on; all is kept, send it later with" in message
+    assert (
+        "(the process that records has ended, exit code -9). Training goes on; all is kept, send it later with"
+        in message
+    )
     spool = tracker.spool_path
     assert spool is not None
     (sent,) = replay(spool)
