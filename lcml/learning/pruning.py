@@ -36,6 +36,9 @@ penalty would undo (docs/benchmarks.md)."""
 
 SETTINGS = SolverSettings(60)
 
+BRIEF = SolverSettings(15)
+"""Of steps that lead to others alone: what the next one drops is told well enough (docs/benchmarks.md)."""
+
 
 @dataclass(frozen=True)
 class Penalty:
@@ -73,31 +76,34 @@ def prune(
     *,
     most_conditions: int = 1,
     most_parameters: int | None = None,
+    every: bool = True,
     should_stop: Callable[[], bool] = never,
 ) -> Iterator[PrunedStep]:
     """Models of ever fewer conditions, the first with all and the last within the limit: at most so many conditions
     or, where that is given, parameters: then a condition may stay in some cells and go from others. They are fitted to
-    `train`, examples encoded by the model's encoder; features without weights stay so."""
+    `train`, examples encoded by the model's encoder, unless `every` briefly before the last; features without weights
+    stay so."""
     n_examples = len(train.labels) + len(valid.labels)
     while True:
         objective = objective_of(model, train, backend, 1 - len(valid.labels) / n_examples)
-        model, n_iterations = _fitted(model, objective, penalty, should_stop)
+        units, most = conditions_of(model), most_conditions
+        if most_parameters is not None:
+            units, most = list(np.flatnonzero(model.carried)[:, None]), most_parameters // len(model.bias) - 1
+        is_last = len(units) <= max(most, 1)
+        settings = SETTINGS if every or is_last else BRIEF
+        model, n_iterations = _fitted(model, objective, penalty, settings, should_stop)
         found = objective_of(model, valid, backend, len(valid.labels) / n_examples).quality(
             _parameters(model), model.threshold
         )
-        features = conditions_of(model)
         fits = objective.quality(_parameters(model), model.threshold)
-        yield PrunedStep(model, len(features), fits, found, n_iterations)
-        most = most_conditions
-        if most_parameters is not None:
-            features, most = list(np.flatnonzero(model.carried)[:, None]), most_parameters // len(model.bias) - 1
-        if len(features) <= max(most, 1):
+        yield PrunedStep(model, len(conditions_of(model)), fits, found, n_iterations)
+        if is_last:
             return
         cost = costs(model, objective)
         del objective  # and its features, before those of the next step
-        order = np.argsort([-cost[of].sum() for of in features], kind="stable")
-        kept = order[: max(most, int(KEPT * len(features)), 1)]
-        model = _with_features(model, np.concatenate([features[unit] for unit in kept]))
+        order = np.argsort([-cost[features].sum() for features in units], kind="stable")
+        kept = order[: max(most, int(KEPT * len(units)), 1)]
+        model = _with_features(model, np.concatenate([units[unit] for unit in kept]))
 
 
 def refitted(
@@ -108,7 +114,7 @@ def refitted(
     should_stop: Callable[[], bool] = never,
 ) -> LogisticCircuit:
     """The model fitted to other examples."""
-    return _fitted(model, objective_of(model, examples, backend), penalty, should_stop)[0]
+    return _fitted(model, objective_of(model, examples, backend), penalty, SETTINGS, should_stop)[0]
 
 
 def costs(model: LogisticCircuit, objective: Objective) -> FloatArray:
@@ -185,13 +191,17 @@ def _parameters(model: LogisticCircuit) -> Parameters:
 
 
 def _fitted(
-    model: LogisticCircuit, objective: Objective, penalty: Penalty, should_stop: Callable[[], bool]
+    model: LogisticCircuit,
+    objective: Objective,
+    penalty: Penalty,
+    settings: SolverSettings,
+    should_stop: Callable[[], bool],
 ) -> tuple[LogisticCircuit, int]:
     """The model at the minimum, and how many steps led there."""
     start = _parameters(model)
     if not start.weights.size:
         return model, 0
     penalised = objective.with_l2(penalty.l2, start.weights if penalty.near else 0.0)
-    solution = minimise(penalised, start, SETTINGS, should_stop)
+    solution = minimise(penalised, start, settings, should_stop)
     found = objective.parametrisation.to_features(solution.parameters)
     return replace(model, weights=found.weights, bias=found.bias), solution.n_iterations
