@@ -62,8 +62,6 @@ def compact(
     from lcml.formats import load_model, save_model
     from lcml.model.compact import compact as compacted
     from lcml.model.compact import without_zeros
-    from lcml.runs.preparation import as_trained
-    from lcml.runs.pruning import Limits, prune_on
 
     limits = {"max-conditions": max_conditions, "max-parameters": max_parameters, "tolerance": tolerance}
     given = [name for name, value in limits.items() if value is not None]
@@ -81,6 +79,9 @@ def compact(
     if drop or edit:
         after = without_zeros(edited(before, drop or (), edit or ()))
     if data is not None:
+        from lcml.runs.preparation import as_trained
+        from lcml.runs.pruning import Limits, prune_on
+
         device, splits = open_backend(backend), trained_splits(before, data, target, data_dir)
         if not len(splits.valid):
             raise DataError(f"{data} was trained on without validation examples, which choose; train with some")

@@ -21,9 +21,9 @@ from lcml.model.model import LogisticCircuit
 
 MODEL_KIND = "lcml model"
 MODEL_VERSION = 5
-"""That of files where not all features carry weights; those with a policy for missing inputs or a
-threshold other than 1/2 are written as version 4, those whose encoder holds text as version 3 and all others as version
-2, which older programs read."""
+"""That of files where not all features carry weights; those with a policy for missing inputs or a threshold other than
+1/2 are written as version 4, those whose encoder holds text as version 3 and all others as version 2, which older
+programs read."""
 
 _OF_VTREE = "vtree/left", "vtree/right", "vtree/variable"
 _OF_CIRCUIT = "circuit/or_vtree", "circuit/or_start", "circuit/elem_prime", "circuit/elem_sub"

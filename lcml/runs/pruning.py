@@ -64,7 +64,7 @@ def prune_on(
         backend,
         most_conditions=limits.max_conditions or 1,
         most_parameters=limits.max_parameters,
-        every=limits.tolerance is not None,
+        every=limits.max_parameters is None,
         should_stop=should_stop,
     ):
         steps.append(step)

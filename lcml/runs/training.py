@@ -225,8 +225,9 @@ class _Run:
     def _reached(self) -> tuple[float, Quality]:
         """Accuracy on the training examples, and what the validation examples say, of the model kept."""
         assert self.learner.state is not None
-        best = self.learner.state.best if self._pruned is None else self._pruned.chosen
-        return (best.train.accuracy if isinstance(best, PrunedStep) else best.train_accuracy), best.valid
+        if self._pruned is not None:
+            return self._pruned.chosen.train.accuracy, self._pruned.chosen.valid
+        return self.learner.state.best.train_accuracy, self.learner.state.best.valid
 
     def _model(self, stopped: bool) -> LogisticCircuit:
         """The model kept, and where it comes from."""

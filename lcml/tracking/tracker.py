@@ -81,9 +81,9 @@ class MlflowTracker(Tracker):
     Where and under which experiment: as given, else as MLflow's environment variables say, else the defaults. Every
     event is written to the spool (lcml.tracking.spool) in `spool_dir` first, and sent from there. Every method
     returns at once, but `finish` when all is sent or, where the store does not answer, after at most `finish_seconds`
-    without progress. What fails is tried again until the run ends; a file that cannot
-    be sent holds up nothing else; `notify` is told once. The spool is deleted when all of it has been sent; what is
-    left of it, also after a kill, `replay` sends.
+    without progress (OPENING_SECONDS while MLflow is imported). What fails is tried again until the run ends; a file
+    that cannot be sent holds up nothing else; `notify` is told once. The spool is deleted when all of it has been sent;
+    what is left of it, also after a kill, `replay` sends.
 
     Raises, in the constructor and `start` only: TrackingError (an address MLflow cannot use, a file that is no
     database), OutputError (an unwritable place), MissingDependencyError.
@@ -194,6 +194,7 @@ class MlflowTracker(Tracker):
             self._put(Finish(_now(), status))
             self._closing = True
             self._changed.notify_all()
+            seconds = self._finish_seconds
             try:
                 while not self._done:
                     self._moved = False
@@ -203,7 +204,7 @@ class MlflowTracker(Tracker):
             finally:  # also when a second Ctrl-C ends the waiting
                 if not self._done:
                     self._abandoned = True
-                    self._report(f"no answer within {self._finish_seconds:g} s")
+                    self._report(f"no answer within {seconds:g} s")
                     if self._spool is not None:
                         self._spool.close()
                 self._sending.close()
