@@ -222,6 +222,38 @@ class WindowView(_Stored):
         return rows, columns
 
 
+@dataclass(frozen=True)
+class OneCell(WindowView):
+    """One cell of a window's view, as a view of its own: what is not wanted in other cells is not computed there. No
+    model file holds one."""
+
+    cell: int = 0
+
+    @property
+    def n_positions(self) -> int:
+        return int(self.cell_start[-1])
+
+    @property
+    def n_cells(self) -> int:
+        return 1
+
+    @cached_property
+    def cell_start(self) -> IntArray:
+        """(2,): the cell has all positions."""
+        start = self._whole.cell_start
+        return frozen([0, start[self.cell + 1] - start[self.cell]])
+
+    @cached_property
+    def position_origin(self) -> IntArray:
+        """(n_positions, 2) as of the whole view."""
+        start = self._whole.cell_start
+        return frozen(self._whole.position_origin[start[self.cell] : start[self.cell + 1]])
+
+    @cached_property
+    def _whole(self) -> WindowView:
+        return WindowView(**{field.name: getattr(self, field.name) for field in fields(WindowView)})
+
+
 View: TypeAlias = IdentityView | SelectedView | WindowView
 
 _KINDS: dict[str, Any] = {view.kind: view for view in (IdentityView, SelectedView, WindowView)}
@@ -245,6 +277,14 @@ def view_from_dict(content: Any) -> View:
 def window_vtree(view: WindowView, offset: tuple[int, int] = (0, 0)) -> Vtree:
     """The vtree over a window's variables: `lcml.circuits.vtree.grid` for each channel, joined pair by pair."""
     return vtrees.grid(*view.window, offset, n_channels=len(view.chosen_channels))
+
+
+def cells_of(view: View) -> list[View]:
+    """Views of the cells, one each; the view itself where it has one."""
+    if not isinstance(view, WindowView) or view.n_cells == 1:
+        return [view]
+    of_view = {field.name: getattr(view, field.name) for field in fields(WindowView)}
+    return [OneCell(**of_view, cell=cell) for cell in range(view.n_cells)]
 
 
 def windows(view: IdentityView | WindowView, examples: Array, xp: Any) -> Array:

@@ -12,6 +12,7 @@ is left goes on from the weights that stay.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,11 +21,12 @@ from lcml.arrays import FloatArray
 from lcml.backend import Array, Backend, FeaturePrecision
 from lcml.circuits.parts import Part
 from lcml.learning.objective import Objective
-from lcml.learning.parameters import Parameters, Parametrisation
+from lcml.learning.parameters import Parameters
 from lcml.learning.solver import SolverSettings, minimise, never
 from lcml.learning.state import EncodedSet
 from lcml.model.metrics import Quality
 from lcml.model.model import LogisticCircuit
+from lcml.model.threshold import ThresholdMetric
 from lcml.passes.feature_store import Chunk, FeatureStore, Known
 
 KEPT = 0.8
@@ -92,10 +94,9 @@ def prune(
         is_last = len(units) <= max(most, 1)
         settings = SETTINGS if every or is_last else BRIEF
         model, n_iterations = _fitted(model, objective, penalty, settings, should_stop)
-        found = objective_of(model, valid, backend, len(valid.labels) / n_examples).quality(
-            _parameters(model), model.threshold
-        )
-        fits = objective.quality(_parameters(model), model.threshold)
+        to_choose = objective_of(model, valid, backend, len(valid.labels) / n_examples)
+        model = _with_threshold(model, to_choose)
+        fits, found = (every.quality(_parameters(model), model.threshold) for every in (objective, to_choose))
         yield PrunedStep(model, len(conditions_of(model)), fits, found, n_iterations)
         if is_last:
             return
@@ -112,13 +113,15 @@ def refitted(
     penalty: Penalty,
     backend: Backend,
     should_stop: Callable[[], bool] = never,
-) -> LogisticCircuit:
-    """The model fitted to other examples."""
-    return _fitted(model, objective_of(model, examples, backend), penalty, SETTINGS, should_stop)[0]
+) -> tuple[LogisticCircuit, Quality]:
+    """The model fitted to other examples, and how good it is on these."""
+    objective = objective_of(model, examples, backend)
+    model, _ = _fitted(model, objective, penalty, SETTINGS, should_stop)
+    return model, objective.quality(_parameters(model), model.threshold)
 
 
 def costs(model: LogisticCircuit, objective: Objective) -> FloatArray:
-    """(n_features,) how much the mean loss grows without each, to second order."""
+    """(n_features,) how much the mean loss grows without each, to second order; 0 for those without weights."""
     weights, bias = objective.on_device(_parameters(model))
     xp, terms = objective.features.backend.xp, objective.terms
 
@@ -128,7 +131,9 @@ def costs(model: LogisticCircuit, objective: Objective) -> FloatArray:
 
     squares, means, total = (objective.features.backend.to_host(part) for part in objective.features.sum(sums))
     spread = squares - means**2 / np.maximum(total, np.finfo(np.float64).tiny)[:, None]
-    by_feature: FloatArray = 0.5 * (model.weights**2 * np.maximum(spread[:, objective.features.row_of], 0)).sum(axis=0)
+    spread = np.maximum(spread[:, objective.features.row_of], 0)
+    by_feature = np.zeros(model.weights.shape[1])
+    by_feature[model.carried] = 0.5 * np.sum(_parameters(model).weights ** 2 * spread, axis=0)
     return by_feature
 
 
@@ -156,22 +161,6 @@ def _with_features(model: LogisticCircuit, kept: NDArray[np.intp]) -> LogisticCi
     return with_conditions(replace(model, weights=weights, carries=carries), conditions)
 
 
-class _Carried(Parametrisation):
-    """A weight for every feature of the model that carries one."""
-
-    def __init__(self, model: LogisticCircuit) -> None:
-        super().__init__(model.parts)
-        self._carries = model.carried
-
-    def to_features(self, parameters: Parameters) -> Parameters:
-        weights = np.zeros((len(parameters.weights), len(self._carries)))
-        weights[:, self._carries] = parameters.weights
-        return Parameters(weights, parameters.bias)
-
-    def adjoint(self, sums: FloatArray, total: FloatArray) -> FloatArray:
-        return sums[:, self._carries]
-
-
 def objective_of(model: LogisticCircuit, examples: EncodedSet, backend: Backend, share: float = 1) -> Objective:
     """The mean loss of examples, without penalty, for a weight per feature that carries one. share: of the memory that
     features may take, in training and here."""
@@ -179,11 +168,17 @@ def objective_of(model: LogisticCircuit, examples: EncodedSet, backend: Backend,
     precision: FeaturePrecision = "fixed8" if learned_with == "fixed8" else "fixed16"
     megabytes = model.facts("settings").get("memory_budget")
     budget = int(share * (backend.memory_budget() if megabytes is None else megabytes * 2**20))
-    store = FeatureStore(model.parts, examples.values, backend, precision=precision, budget=budget)
-    n_classes, weights = len(model.classes), examples.weights
-    carried = _Carried(model)
-    labels, link = examples.labels, model.link
-    return Objective(store, labels, n_classes, link=link, example_weights=weights, parametrisation=carried)
+    store = FeatureStore(model.by_cell.parts, examples.values, backend, precision=precision, budget=budget)
+    return Objective(store, examples.labels, len(model.classes), link=model.link, example_weights=examples.weights)
+
+
+def _with_threshold(model: LogisticCircuit, to_choose: Objective) -> LogisticCircuit:
+    """The model with its threshold chosen anew by these examples, where training chose one by a metric."""
+    chosen_by = model.facts("settings").get("threshold")
+    metric: ThresholdMetric | None = next((one for one in get_args(ThresholdMetric) if one == chosen_by), None)
+    if metric is None or len(model.classes) != 2:
+        return model
+    return replace(model, threshold=to_choose.threshold(_parameters(model), metric))
 
 
 def _parameters(model: LogisticCircuit) -> Parameters:
@@ -203,5 +198,6 @@ def _fitted(
         return model, 0
     penalised = objective.with_l2(penalty.l2, start.weights if penalty.near else 0.0)
     solution = minimise(penalised, start, settings, should_stop)
-    found = objective.parametrisation.to_features(solution.parameters)
-    return replace(model, weights=found.weights, bias=found.bias), solution.n_iterations
+    weights = np.zeros_like(model.weights)
+    weights[:, model.carried] = solution.parameters.weights
+    return replace(model, weights=weights, bias=solution.parameters.bias), solution.n_iterations

@@ -12,7 +12,7 @@ from lcml.arrays import FloatArray, frozen
 from lcml.backend import Array, Backend, Precision, get_backend
 from lcml.circuits.circuit import Circuit
 from lcml.circuits.parts import Part
-from lcml.circuits.views import IdentityView
+from lcml.circuits.views import IdentityView, cells_of
 from lcml.errors import CircuitError
 from lcml.inputs.encoding import Encoder, encoded
 from lcml.model.head import HEADS, THRESHOLD, Head, Link, predicted_codes
@@ -151,6 +151,23 @@ class LogisticCircuit:
         return int((np.count_nonzero(self.carried) + 1) * self.bias.size)
 
     @cached_property
+    def by_cell(self) -> "LogisticCircuit":
+        """An equal model, all features of which carry weights: where some carry none, windows have parts for single
+        cells, which compute what carries weights there, in the order of the features."""
+        if self.carries is None:
+            return self
+        parts, first = [], 0
+        for part in self.parts:
+            for view in cells_of(part.view):
+                size = len(part.flows) * view.n_cells
+                weighted = np.zeros_like(part.weighted)
+                weighted[part.flows] = self.carried[first : first + size].reshape(view.n_cells, -1).any(axis=0)
+                parts.append(Part(view, part.circuit, weighted))
+                first += size
+        used = tuple(part for part in parts if part.n_features or not part.circuit.is_tautology)
+        return replace(self, parts=used or tuple(parts[:1]), weights=self.weights[:, self.carried], carries=None)
+
+    @cached_property
     def flow_weights(self) -> tuple[FloatArray, ...]:
         """Per part (n_sets, n_cells, 2 n_variables + n_elements) weights of all flows, in the order of
         `lcml.passes.flows.flows`; 0 for flows that carry none."""
@@ -237,13 +254,13 @@ class LogisticCircuit:
             if most > float(np.finfo(dtype).max):
                 raise CircuitError(f"model: sums of weights are beyond {dtype}; scale them down")
             terms, first = [], 0
-            for part in self.parts:
-                by_cell = np.arange(first, first + part.n_features).reshape(part.view.n_cells, -1)
-                used = np.any(self.weights[:, by_cell] != 0, axis=(0, 1))
+            for part in self.by_cell.parts:
+                columns = np.arange(first, first + part.n_features).reshape(part.view.n_cells, -1)
+                used = np.any(self.by_cell.weights[:, columns] != 0, axis=(0, 1))
                 first += part.n_features
                 if used.any() or not part.circuit.is_tautology:
                     feature_map = FeatureMap(part.view, part.circuit, part.flows[used], backend)
-                    weights = backend.asarray(self.weights[:, by_cell[:, used].ravel()], dtype=dtype)
+                    weights = backend.asarray(self.by_cell.weights[:, columns[:, used].ravel()], dtype=dtype)
                     terms.append(feature_map.weighted_by(weights))
             compiled[key] = terms
         return compiled[key]

@@ -9,6 +9,7 @@ from lcml.inputs.columns import ColumnsEncoder
 from lcml.learning.pruning import NEAR, Penalty, PrunedStep, prune, refitted
 from lcml.learning.solver import never
 from lcml.learning.state import EncodedSet
+from lcml.model.metrics import Quality
 from lcml.model.model import LogisticCircuit
 
 _PATIENCE = 3  # steps beyond the tolerance, after which no fewer conditions are tried
@@ -29,9 +30,11 @@ class Limits:
 
 @dataclass(frozen=True, eq=False)
 class Pruned:
-    """The model, whose provenance has `record` as "pruning", the steps to it, and which of them it is."""
+    """The model, whose provenance has `record` as "pruning", how good it is on what it was fitted to, the steps to it,
+    and which of them it is."""
 
     model: LogisticCircuit
+    train: Quality
     steps: tuple[PrunedStep, ...]
     chosen: PrunedStep
     record: Mapping[str, Any]
@@ -76,9 +79,9 @@ def prune_on(
     chosen = steps[-1]
     if limits.tolerance is not None:
         chosen = [step for step in steps if step.valid.log_loss <= steps[0].valid.log_loss + limits.tolerance][-1]
-    fitted = chosen.model
+    fitted, train_quality = chosen.model, chosen.train
     if everything is not None and not should_stop():
-        fitted = refitted(fitted, everything(), penalty, backend, should_stop)
+        fitted, train_quality = refitted(fitted, everything(), penalty, backend, should_stop)
     record = {
         **limits.given(),
         "n_conditions_before": steps[0].n_conditions,
@@ -87,4 +90,5 @@ def prune_on(
         "valid_log_loss": chosen.valid.log_loss,
         "valid_accuracy": chosen.valid.accuracy,
     }
-    return Pruned(replace(fitted, provenance={**model.provenance, "pruning": record}), tuple(steps), chosen, record)
+    fitted = replace(fitted, provenance={**model.provenance, "pruning": record})
+    return Pruned(fitted, train_quality, tuple(steps), chosen, record)

@@ -226,7 +226,7 @@ class _Run:
         """Accuracy on the training examples, and what the validation examples say, of the model kept."""
         assert self.learner.state is not None
         if self._pruned is not None:
-            return self._pruned.chosen.train.accuracy, self._pruned.chosen.valid
+            return self._pruned.train.accuracy, self._pruned.chosen.valid
         return self.learner.state.best.train_accuracy, self.learner.state.best.valid
 
     def _model(self, stopped: bool) -> LogisticCircuit:

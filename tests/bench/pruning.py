@@ -33,6 +33,10 @@ BACKEND = get_backend("numpy")
 PATH, STEPS = np.geomspace(0.3, 1e-4, 24), 200
 
 
+def fitted(model: LogisticCircuit, train: EncodedSet, penalty: Penalty) -> LogisticCircuit:
+    return refitted(model, train, penalty, BACKEND)[0]
+
+
 def by_steps(
     model: LogisticCircuit,
     train: EncodedSet,
@@ -41,10 +45,10 @@ def by_steps(
     most: int,
     rank: Callable[[LogisticCircuit], FloatArray],
 ) -> LogisticCircuit:
-    model = refitted(model, train, penalty, BACKEND)
+    model = fitted(model, train, penalty)
     while (n := len(conditions_of(model))) > most:
         kept = np.argsort(-rank(model), kind="stable")[: max(most, int(KEPT * n))]
-        model = refitted(kept_in(model, np.isin(np.arange(n), kept)), train, penalty, BACKEND)
+        model = fitted(kept_in(model, np.isin(np.arange(n), kept)), train, penalty)
     return model
 
 
@@ -111,7 +115,7 @@ def main(path: str, data: str, *numbers: str) -> None:
             "contribution": partial(
                 by_steps, model, fits, penalty=penalty, most=n, rank=lambda m: contributions(m, train)
             ),
-            "group": partial(refitted, kept_in(model, chosen), fits, penalty, BACKEND),
+            "group": partial(fitted, kept_in(model, chosen), fits, penalty),
             "cost, other penalty": partial(by_cost, penalty=penalties["plain" if near else "near"]),
         }
         for name, make in ways.items():

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lcml.circuits.views import IdentityView, View, WindowView, view_from_dict, window_vtree, windows
+from lcml.circuits.views import IdentityView, View, WindowView, cells_of, view_from_dict, window_vtree, windows
 from lcml.errors import FormatError, SettingsError
 
 
@@ -187,3 +187,20 @@ def test_views_are_values() -> None:
     views: set[View] = {WindowView((1, 4, 4), (2, 2)), WindowView((1, 4, 4), (2, 2)), IdentityView(3), IdentityView(3)}
     assert len(views) == 2
     assert not WindowView((1, 4, 4), (2, 2)).index.flags.writeable
+
+
+@pytest.mark.parametrize("padding", [(0, 0), (1, 2)])
+def test_cells_as_views_have_the_positions_of_the_whole(padding: tuple[int, int]) -> None:
+    view = WindowView((2, 5, 6), (3, 3), padding=padding, grid=(2, 3), root=True, channels=(1,))
+    cells = cells_of(view)
+    assert [cell.n_cells for cell in cells] == [1] * 6
+    assert all(cell.root for cell in cells)
+    assert [cell.n_positions for cell in cells] == np.diff(view.cell_start).tolist()
+    for of_cells, of_view in (("index", view.index), ("position_origin", view.position_origin)):
+        np.testing.assert_array_equal(np.concatenate([getattr(cell, of_cells) for cell in cells]), of_view)
+    read = windows(view, np.random.default_rng(0).random((2, 60)), np)
+    apart = [
+        windows(cell, np.random.default_rng(0).random((2, 60)), np) for cell in cells if isinstance(cell, WindowView)
+    ]
+    np.testing.assert_array_equal(np.concatenate(apart), read)
+    assert cells_of(IdentityView(3)) == [IdentityView(3)]

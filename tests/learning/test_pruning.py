@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from lcml.backend import get_backend
+from lcml.backend import BackendName, get_backend
 from lcml.circuits.circuit import initial_circuit
 from lcml.circuits.parts import Part
 from lcml.circuits.views import IdentityView, WindowView, window_vtree
@@ -112,6 +112,27 @@ def test_a_limit_on_parameters_drops_conditions_from_cells(windows: tuple[Logist
     })  # fmt: skip
 
 
+@pytest.mark.parametrize("backend", ["numpy", "numba"])
+def test_cells_compute_what_carries_weights_there(
+    windows: tuple[LogisticCircuit, EncodedSet], backend: BackendName
+) -> None:
+    """The parts of single cells have the features with weights, in order, as worked out over all cells; a cell without
+    any has no part."""
+    model, examples = windows
+    rng = np.random.default_rng(2)
+    carries = np.asarray(rng.random(model.weights.shape[1]) < 0.4)
+    carries[: model.parts[0].n_features // 4] = False  # the first cell
+    pruned = replace(model, weights=model.weights * carries, carries=carries)
+    assert [part.view.n_cells for part in pruned.by_cell.parts] == [1, 1, 1, 1]
+    assert pruned.by_cell.n_parameters == pruned.n_parameters
+    x, device = examples.values, get_backend(backend)
+    every = feature_values(model, x)
+    np.testing.assert_allclose(feature_values(pruned.by_cell, x), every[:, carries], atol=1e-12)
+    expected = every @ pruned.weights.T + pruned.bias
+    np.testing.assert_allclose(pruned.logits(x, device, "float64"), expected, atol=1e-9)
+    assert model.by_cell is model
+
+
 def test_parts_without_conditions_go(windows: tuple[LogisticCircuit, EncodedSet]) -> None:
     model, _ = windows
     few = with_conditions(model, np.arange(len(conditions_of(model))) < 2)
@@ -119,11 +140,30 @@ def test_parts_without_conditions_go(windows: tuple[LogisticCircuit, EncodedSet]
     np.testing.assert_array_equal(few.flow_weights[0][..., :2], model.flow_weights[0][..., :2])
 
 
+def test_a_threshold_chosen_by_a_metric_is_chosen_again(data: tuple[EncodedSet, EncodedSet]) -> None:
+    """No cut between the validation rows' probabilities has a better F1 than that of the pruned model."""
+    train, valid = data
+    told = {"settings": {"threshold": "f1"}}
+    model = replace(literal_model(), threshold=0.9, provenance=told)
+    for step in prune(model, train, valid, Penalty(0.01), NUMPY, most_conditions=1):
+        p = step.model.predict_proba(valid.values)[:, 1]
+
+        def f1(threshold: float, p: np.ndarray = p) -> float:
+            right = np.sum((p > threshold) & (valid.labels == 1))
+            return float(2 * right / (np.sum(p > threshold) + np.sum(valid.labels == 1)))
+
+        assert f1(step.model.threshold) == pytest.approx(max(f1(cut) for cut in np.linspace(0.001, 0.999, 999)))
+        assert step.valid.accuracy == np.mean((p > step.model.threshold) == valid.labels)
+    given = replace(model, provenance={"settings": {"threshold": 0.9}})
+    steps = prune(given, train, valid, Penalty(0.01), NUMPY, most_conditions=1)
+    assert {step.model.threshold for step in steps} == {0.9}
+
+
 def test_fitting_the_rest_again_undoes_what_was_lost(data: tuple[EncodedSet, EncodedSet]) -> None:
     train, _ = data
-    model = refitted(literal_model(), train, Penalty(1e-4), NUMPY)
+    model, _ = refitted(literal_model(), train, Penalty(1e-4), NUMPY)
     half = with_conditions(model, np.arange(6) < 1)
-    again = refitted(half, train, Penalty(1e-4), NUMPY)
+    again, _ = refitted(half, train, Penalty(1e-4), NUMPY)
     losses = [quality(m.logits(train.values), train.labels, 2, "sigmoid").log_loss for m in (model, again, half)]
     assert losses == sorted(losses)
     assert replace(half, weights=again.weights, bias=again.bias).n_parameters == 2

@@ -209,23 +209,23 @@ def test_options_without_meaning_are_refused(options: dict[str, object], message
 
 
 def test_pruning_at_the_end_is_that_of_compact_and_stops_as_learning_does() -> None:
-    config, tracker, records = replace(CONFIG, prune_to=2000), Recorder(), list[RoundRecord]()
+    config, tracker, records = replace(CONFIG, prune_to=400), Recorder(), list[RoundRecord]()
     config = replace(config, learn=replace(config.learn, refit=True))
     outcome, _ = trained(config, tracker, on_round=records.append)
     large, _ = trained(replace(CONFIG, output="large.lcml"))
-    output("compact", "large.lcml", "digits", "--max-parameters", 2000, "-o", "small.lcml")
+    output("compact", "large.lcml", "digits", "--max-parameters", 400, "-o", "small.lcml")
     small = load_model("small.lcml")
     assert weights(load_model("digits.lcml")) == weights(outcome.model) == weights(small)
-    assert outcome.model.n_parameters == 2000 < large.model.n_parameters
+    assert outcome.model.n_parameters == 400 < large.model.n_parameters
 
     found = json.loads(output("inspect", "digits.lcml", "--json"))
-    assert found["n_element_weights"] + found["n_literal_weights"] + 10 == 2000
-    assert 10 * sum(part["features"] for part in found["parts"]) + 10 == 2000
+    assert found["n_element_weights"] + found["n_literal_weights"] + 10 == 400
+    assert 10 * sum(part["features"] for part in found["parts"]) + 10 == 400
     output("export", "digits.lcml", "-o", "digits.onnx")  # which compares what both answer
 
     steps = [record for record in records if record.phase == "prune"]
     assert [record.phase for record in records] == [*["grow"] * 3, *["refine"] * 2, *["prune"] * len(steps)]
-    assert (steps[0].n_parameters, steps[-1].n_parameters) == (large.model.n_parameters, 2000)
+    assert (steps[0].n_parameters, steps[-1].n_parameters) == (large.model.n_parameters, 400)
     points = {step: values for step, values in tracker.points if "circuit/n_parameters" in values}
     assert [values["circuit/n_parameters"] for _, values in sorted(points.items())][-len(steps) :] == [
         record.n_parameters for record in steps
@@ -234,6 +234,12 @@ def test_pruning_at_the_end_is_that_of_compact_and_stops_as_learning_does() -> N
     assert told["pruning"] == small.provenance["pruning"]
     assert told["training"]["valid_accuracy"] == outcome.valid.accuracy == told["pruning"]["valid_accuracy"]
     assert steps[-1].valid_loss == told["pruning"]["valid_log_loss"]
+    fitted_to = prepare(config).everything()
+    n_inputs = outcome.model.parts[0].view.n_inputs
+    encoded = replace(outcome.model, encoder=ScaleEncoder(np.zeros(n_inputs), np.ones(n_inputs)))
+    found = np.mean(encoded.codes(encoded.logits(fitted_to.values[:])) == fitted_to.labels)
+    assert outcome.train_accuracy == pytest.approx(found, abs=2 / len(fitted_to.labels))
+    assert outcome.train_accuracy < 1
     assert outcome.profile["prune"] > 0
 
     records.clear()
