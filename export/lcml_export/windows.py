@@ -169,20 +169,33 @@ def _pool(graph: Graph, view: View, rows: str, n_rows: int, kind: Any = np.float
 
 
 def _roots(graph: Graph, view: View, program: Program, pooled: str) -> str:
-    """Square roots of the program's sums: those of one feature are taken, the others added up."""
-    weights, bias = program.weights, program.bias
-    is_one = (np.count_nonzero(weights, axis=1) == 1) & (weights.max(axis=1) == 1) & (bias == 0)
-    parts = []
-    if is_one.any():
-        parts.append(graph.take(pooled, weights[is_one].argmax(axis=1)))
-    if not is_one.all():
-        used = np.flatnonzero(np.any(weights[~is_one] != 0, axis=0)) if np.any(weights[~is_one]) else np.array([0])
-        features = graph.take(pooled, used)
-        flat = graph.op("Reshape", features, graph.constant([len(used), -1]))
-        sums = graph.op("MatMul", graph.constant(weights[~is_one][:, used], np.float32), flat)
-        if np.any(bias):
-            sums = graph.op("Add", sums, graph.constant(bias[~is_one][:, None], np.float32))
-        parts.append(graph.op("Reshape", sums, graph.constant([int((~is_one).sum()), view.n_cells, -1])))
-    order = np.argsort(np.concatenate([np.flatnonzero(is_one), np.flatnonzero(~is_one)]))
-    sums = graph.concat(parts)
-    return graph.op("Sqrt", graph.take(sums, order) if len(parts) > 1 else sums)
+    """Square roots of the program's sums. A flow is a sum of products that exclude each other, so every weight is 1.
+
+    Most are of one feature. The others are filled up with zeros to 2, 4, 8, ... and added up together: few of many
+    features belong to each, a matrix would hold zeros.
+    """
+    weights, bias, n_features = program.weights, program.bias, program.weights.shape[1]
+    counts = np.count_nonzero(weights, axis=1)
+    sizes = 1 << np.ceil(np.log2(np.maximum(counts, 1))).astype(int)
+    features = graph.op("Reshape", pooled, graph.constant([n_features, -1]))
+    if np.any(counts < sizes):
+        first = graph.take(features, [0])
+        features = graph.concat([features, graph.op("Sub", first, first)])
+    order, parts = [], []
+    for size in np.unique(sizes).tolist():
+        rows = np.flatnonzero(sizes == size)
+        columns = np.full((len(rows), size), n_features)
+        for of_row, row in zip(columns, rows, strict=True):
+            of_row[: counts[row]] = np.flatnonzero(weights[row])
+        added = graph.take(features, columns)
+        if size > 1:
+            added = graph.op("MatMul", graph.constant(np.ones((1, size)), np.float32), added)
+        parts.append(graph.op("Reshape", added, graph.constant([len(rows), view.n_cells, -1])))
+        order.append(rows)
+    sums = graph.concat(parts) if len(parts) > 1 else parts[0]
+    number = np.argsort(np.concatenate(order))
+    if np.any(number != np.arange(len(number))):
+        sums = graph.take(sums, number)
+    if np.any(bias):
+        sums = graph.op("Add", sums, graph.constant(bias[:, None, None], np.float32))
+    return graph.op("Sqrt", sums)
