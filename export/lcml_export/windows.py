@@ -192,7 +192,7 @@ def _roots(graph: Graph, view: View, program: Program, pooled: str) -> str:
             added = graph.op("MatMul", graph.constant(np.ones((1, size)), np.float32), added)
         parts.append(graph.op("Reshape", added, graph.constant([len(rows), view.n_cells, -1])))
         order.append(rows)
-    sums = graph.concat(parts) if len(parts) > 1 else parts[0]
+    sums = graph.concat(parts)
     number = np.argsort(np.concatenate(order))
     if np.any(number != np.arange(len(number))):
         sums = graph.take(sums, number)

@@ -237,21 +237,11 @@ class OneCell(WindowView):
     def n_cells(self) -> int:
         return 1
 
-    @cached_property
-    def cell_start(self) -> IntArray:
-        """(2,): the cell has all positions."""
-        start = self._whole.cell_start
-        return frozen([0, start[self.cell + 1] - start[self.cell]])
-
-    @cached_property
-    def position_origin(self) -> IntArray:
-        """(n_positions, 2) as of the whole view."""
-        start = self._whole.cell_start
-        return frozen(self._whole.position_origin[start[self.cell] : start[self.cell + 1]])
-
-    @cached_property
-    def _whole(self) -> WindowView:
-        return WindowView(**{field.name: getattr(self, field.name) for field in fields(WindowView)})
+    @property
+    def _runs(self) -> tuple[list[int], list[int]]:
+        """The one run of rows, and of columns, of the cell."""
+        (rows, columns), (i, j) = super()._runs, divmod(self.cell, self.grid[1])
+        return rows[i : i + 2], columns[j : j + 2]
 
 
 View: TypeAlias = IdentityView | SelectedView | WindowView
