@@ -179,6 +179,7 @@ class Store:
         """
         from mlflow.entities import DatasetInput, InputTag, Param, RunTag
         from mlflow.entities.dataset import Dataset
+        from mlflow.exceptions import MlflowException
 
         experiment = self.experiment = self.experiment_id(start.experiment, start.artifact_location)
         tags = {clean_name(name): cut(value, MAX_TAG) for name, value in start.tags.items()}
@@ -211,7 +212,13 @@ class Store:
         data = start.dataset
         described = {"profile": data.profile(), "schema": _schema(data)}
         record = Dataset(data.name, data.digest[:MAX_DIGEST], "lcml", data.source, **described)
-        self.client.log_inputs(run_id, [DatasetInput(record, [InputTag("mlflow.data.context", "training")])])
+        inputs = [DatasetInput(record, [InputTag("mlflow.data.context", "training")])]
+        try:
+            self.client.log_inputs(run_id, inputs)
+        except MlflowException as error:
+            if error.error_code != "BAD_REQUEST":
+                raise
+            self.client.log_inputs(run_id, inputs)  # another process had recorded the same data in between
         return run_id
 
     def send_metrics(self, run_id: str, events: Sequence[Metrics]) -> None:

@@ -152,6 +152,28 @@ def test_processes_started_at_once_in_a_new_place_all_succeed_silently(tmp_path:
     assert list((database.parent / "spool").iterdir()) == []
 
 
+def test_data_that_another_run_records_at_the_same_time_are_no_failure(database: Path) -> None:
+    from mlflow.store.tracking.dbmodels.models import SqlDataset
+    from sqlalchemy import event
+
+    told: list[str] = []
+    data = replace(DATA, name="twice")
+    other = MlflowTracker(address(database))
+
+    def first_the_other(*_: object) -> None:  # between this run's look for its data and its own insert
+        other.start("other", {}, {}, data)
+        other.finish("FINISHED")
+
+    event.listen(SqlDataset, "before_insert", first_the_other, once=True)
+    tracker = MlflowTracker(address(database), notify=told.append)
+    tracker.start("run", {}, {}, data)
+    tracker.finish("FINISHED")
+    assert told == []
+    query = "select destination_id from inputs join datasets on source_id = dataset_uuid where name = 'twice'"
+    assert {row[0] for row in rows(database, query)} == {tracker.run_id, other.run_id}
+    assert rows(database, "select count(*) from datasets where name = 'twice'") == [(1,)]
+
+
 def test_a_place_that_cannot_be_written_is_an_error_at_once(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(OutputError, match=r"cannot write .*file/mlruns/mlflow\.db"):
