@@ -22,8 +22,8 @@ class ProductProgram(NamedTuple):
 
     Gate g sums the slots wires[wire_start[g]:wire_start[g+1]] and feeds the slots slot_start[g]:slot_start[g+1], one
     per element needed; slot s multiplies its gate's flow by the literals factors[factor_start[s]:factor_start[s+1]].
-    wanted (n_wanted,): the slot of every feature asked for, or -1 - literal; behind them the slots of pairs,
-    which belong to gates that only their elements lead to.
+    The first gate, which no slot leads to, feeds those of literals asked for. wanted (n_wanted,): the slot of every
+    feature asked for; behind them the slots of pairs, which belong to gates that only their elements lead to.
     """
 
     wire_start: IntArray
@@ -51,17 +51,19 @@ def compile_products(
         if any(needed[or_start[gate] : or_start[gate + 1]]):
             for element in leads_to[n_literals + gate]:
                 needed[element] = True
-    slots = [-1] * max(1, circuit.n_elements)
-    wire_start, slot_start, factor_start = [0], [0], [0]
+    slots = [-1] * (n_literals + circuit.n_elements)  # of literals and elements
+    factors: list[int] = features[features < n_literals].tolist()
+    for number, literal in enumerate(factors):
+        slots[literal] = number
+    wire_start, slot_start, factor_start = [0, 0], [0, len(factors)], [*range(len(factors) + 1)]
     wires: list[int] = []
-    factors: list[int] = []
     for gate in reversed(range(circuit.n_or_gates)):
         elements = [element for element in range(or_start[gate], or_start[gate + 1]) if needed[element]]
         if not elements:
             continue
         wires += leads_to[n_literals + gate]
         for element in elements:
-            slots[element] = len(factor_start) - 1
+            slots[n_literals + element] = len(factor_start) - 1
             factors += sorted((implied[prime[element]] | implied[sub[element]]) - implied[n_literals + gate])
             factor_start.append(len(factors))
         wire_start.append(len(wires))
@@ -75,8 +77,7 @@ def compile_products(
     wire_start += range(wire_start[-1] + 1, len(wires) + 1)
     factor_start += range(len(factors) + 1, len(factors) + len(order) + 1)
     factors += pairs[1][order].tolist()
-    is_literal = features < n_literals
-    wanted = np.where(is_literal, -1 - features, slot[np.where(is_literal, 0, features - n_literals)])
-    slots_of_wires, all_wanted = slot[np.array(wires, dtype=np.int64)], np.concatenate([wanted, of_pair])
+    slots_of_wires = slot[n_literals + np.array(wires, dtype=np.int64)]
+    all_wanted = np.concatenate([slot[features], of_pair])
     arrays = wire_start, slots_of_wires, slot_start, factor_start, factors, all_wanted
     return ProductProgram(*map(frozen, arrays))

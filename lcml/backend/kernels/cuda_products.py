@@ -57,8 +57,7 @@ extern "C" __global__ void lcml_products(
                     }
                 }
                 for (int w = 0; w < n_wanted; ++w) {
-                    Real value = wanted[w] < 0 ? literal(-1 - wanted[w], n_variables, reads, x + i, n_examples)
-                                               : flow[wanted[w] * n_threads];
+                    Real value = flow[wanted[w] * n_threads];
                     if (position > first) value += total[w * n_threads];
                     if (position + 1 < stop) {
                         total[w * n_threads] = value;

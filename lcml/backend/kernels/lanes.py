@@ -1,4 +1,4 @@
-"""A vector type for numba: LANES numbers, one per example, that the compiler keeps in registers.
+"""Vector types for numba: LANES numbers, or MANY_LANES, one per example, that the compiler keeps in registers.
 
 Left to itself numba keeps such rows in memory and guards every loop over them against overlap, which costs the passes
 two thirds of their speed. Machines whose registers are narrower take several of them for one vector.
@@ -15,23 +15,26 @@ from numba.extending import intrinsic, models, register_model
 LANES = 32
 """Examples worked on together: two AVX-512 registers of float32, or more of other kinds."""
 
+MANY_LANES = 4 * LANES
+"""Of a vector of more: where what is done with it is told by reading a program, which then serves more examples."""
+
 STREAM_BYTES = 64
 """`stream` needs addresses that are multiples of this: a cache line."""
 
 
 class Vector(types.Type):
-    """LANES numbers of one type."""
+    """So many numbers of one type."""
 
-    def __init__(self, dtype: Any) -> None:
-        self.dtype = dtype
-        super().__init__(f"Vector({dtype}, {LANES})")
+    def __init__(self, dtype: Any, lanes: int = LANES) -> None:
+        self.dtype, self.lanes = dtype, lanes
+        super().__init__(f"Vector({dtype}, {lanes})")
 
 
 @register_model(Vector)
 class _VectorModel(models.PrimitiveModel):
     def __init__(self, manager: Any, kind: Vector) -> None:
         super().__init__(  # type: ignore[no-untyped-call]
-            manager, kind, ir.VectorType(manager.lookup(kind.dtype).get_value_type(), LANES)
+            manager, kind, ir.VectorType(manager.lookup(kind.dtype).get_value_type(), kind.lanes)
         )
 
 
@@ -45,23 +48,27 @@ def _place(context: Any, builder: Any, array_type: Any, array: Any, index: Any) 
     return builder.gep(context.make_array(array_type)(context, builder, array).data, [index])
 
 
-@_instruction
-def load(typing_context: Any, array: Any, index: Any) -> Any:
-    """array[index : index + LANES] of a flat array."""
-    kind = Vector(array.dtype)
+def _load(lanes: int) -> Any:
+    def typed(typing_context: Any, array: Any, index: Any) -> Any:
+        kind = Vector(array.dtype, lanes)
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        place = _place(context, builder, signature.args[0], *arguments)
-        value = builder.load(builder.bitcast(place, context.get_value_type(kind).as_pointer()))
-        value.align = array.dtype.bitwidth // 8
-        return value
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            place = _place(context, builder, signature.args[0], *arguments)
+            value = builder.load(builder.bitcast(place, context.get_value_type(kind).as_pointer()))
+            value.align = array.dtype.bitwidth // 8
+            return value
 
-    return kind(array, types.intp), generate
+        return kind(array, types.intp), generate
+
+    return _instruction(typed)
+
+
+load, load_many = _load(LANES), _load(MANY_LANES)  # array[index : index + LANES] of a flat array, or MANY_LANES
 
 
 @_instruction
 def store(typing_context: Any, array: Any, index: Any, vector: Any) -> Any:
-    """array[index : index + LANES] = vector."""
+    """array[index : index + lanes of the vector] = vector."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         place = _place(context, builder, signature.args[0], *arguments[:2])
