@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lcml.circuits.collector import without_collector
 from lcml.circuits.parts import GrownPart, Part, grow_part
 from lcml.circuits.splits import Split, SplitCosts, apply_splits
 from lcml.learning.scoring import Candidates
@@ -17,6 +18,7 @@ class ChosenSplit:
     added: int
 
 
+@without_collector()
 def choose_splits(parts: Sequence[Part], candidates: Candidates, max_added: int, depth: int = 0) -> list[ChosenSplit]:
     """The best candidates by score per added element, until they add `max_added` elements together.
 
@@ -48,6 +50,7 @@ def choose_splits(parts: Sequence[Part], candidates: Candidates, max_added: int,
     return chosen
 
 
+@without_collector()
 def apply_to_parts(parts: Sequence[Part], splits: Sequence[Split], depth: int = 0) -> list[GrownPart]:
     """Every part after its own splits."""
     return [

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from lcml.arrays import IntArray, frozen
 from lcml.circuits.circuit import Circuit
+from lcml.circuits.collector import without_collector
 
 NO_PAIRS = np.empty((2, 0), dtype=np.int64)
 """(2, n_pairs) elements and variables: none."""
@@ -34,6 +35,7 @@ class ProductProgram(NamedTuple):
     wanted: IntArray
 
 
+@without_collector()
 def compile_products(
     circuit: Circuit, features: NDArray[np.integer], pairs: NDArray[np.integer] = NO_PAIRS
 ) -> ProductProgram:
