@@ -67,11 +67,11 @@ def measure(axis: str, size: int) -> dict[str, Any]:
         store.grow(grown)
         if sum(part.circuit.n_elements for part in store.parts) >= 0.95 * wanted:
             break
+    parts = store.parts
+    del store, now  # training holds no two stores
     began = time.perf_counter()
-    fresh = FeatureStore(store.parts, examples, backend, precision="fixed16")
+    store = FeatureStore(parts, examples, backend, precision="fixed16")
     seconds["features"] = time.perf_counter() - began
-    del store
-    store = fresh
     now = objective()
     with backend.single_threaded_blas():
         began = time.perf_counter()
