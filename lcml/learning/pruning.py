@@ -85,26 +85,28 @@ def prune(
     or, where that is given, parameters: then a condition may stay in some cells and go from others. They are fitted to
     `train`, examples encoded by the model's encoder, unless `every` briefly before the last; features without weights
     stay so."""
-    n_examples = len(train.labels) + len(valid.labels)
+    n_examples, sets = len(train.labels) + len(valid.labels), (train, valid)
+    stores = [_store(model, examples, backend, len(examples.labels) / n_examples) for examples in sets]
     while True:
-        objective = objective_of(model, train, backend, 1 - len(valid.labels) / n_examples)
+        objective, to_choose = (_objective(store, model, of) for store, of in zip(stores, sets, strict=True))
         units, most = conditions_of(model), most_conditions
         if most_parameters is not None:
             units, most = list(np.flatnonzero(model.carried)[:, None]), most_parameters // len(model.bias) - 1
         is_last = len(units) <= max(most, 1)
         settings = SETTINGS if every or is_last else BRIEF
         model, n_iterations = _fitted(model, objective, penalty, settings, should_stop)
-        to_choose = objective_of(model, valid, backend, len(valid.labels) / n_examples)
         model = _with_threshold(model, to_choose)
         fits, found = (every.quality(_parameters(model), model.threshold) for every in (objective, to_choose))
         yield PrunedStep(model, len(conditions_of(model)), fits, found, n_iterations)
         if is_last:
             return
         cost = costs(model, objective)
-        del objective  # and its features, before those of the next step
         order = np.argsort([-cost[features].sum() for features in units], kind="stable")
-        kept = order[: max(most, int(KEPT * len(units)), 1)]
-        model = _with_features(model, np.concatenate([units[unit] for unit in kept]))
+        kept = np.concatenate([units[unit] for unit in order[: max(most, int(KEPT * len(units)), 1)]])
+        which = np.flatnonzero(np.isin(np.flatnonzero(model.carried), kept))
+        model = _with_features(model, kept)
+        for store in stores:
+            store.keep(model.by_cell.parts, which)
 
 
 def refitted(
@@ -164,11 +166,19 @@ def _with_features(model: LogisticCircuit, kept: NDArray[np.intp]) -> LogisticCi
 def objective_of(model: LogisticCircuit, examples: EncodedSet, backend: Backend, share: float = 1) -> Objective:
     """The mean loss of examples, without penalty, for a weight per feature that carries one. share: of the memory that
     features may take, in training and here."""
+    return _objective(_store(model, examples, backend, share), model, examples)
+
+
+def _store(model: LogisticCircuit, examples: EncodedSet, backend: Backend, share: float) -> FeatureStore:
+    """The features that carry weights, of the examples."""
     learned_with = model.facts("settings").get("precision")
     precision: FeaturePrecision = "fixed8" if learned_with == "fixed8" else "fixed16"
     megabytes = model.facts("settings").get("memory_budget")
     budget = int(share * (backend.memory_budget() if megabytes is None else megabytes * 2**20))
-    store = FeatureStore(model.by_cell.parts, examples.values, backend, precision=precision, budget=budget)
+    return FeatureStore(model.by_cell.parts, examples.values, backend, precision=precision, budget=budget)
+
+
+def _objective(store: FeatureStore, model: LogisticCircuit, examples: EncodedSet) -> Objective:
     return Objective(store, examples.labels, len(model.classes), link=model.link, example_weights=examples.weights)
 
 

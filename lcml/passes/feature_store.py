@@ -239,6 +239,22 @@ class FeatureStore(Features):
 
         self._chunks = list(self.backend.map(extend, range(self.n_chunks)))
 
+    def keep(self, parts: Sequence[Part], which: NDArray[np.integer]) -> None:
+        """Have the features of `parts` alone, which are those numbered `which` here; none is computed again."""
+        rows = self.backend.asarray(self.row_of[which])
+        self.parts, self._maps = tuple(parts), None
+        if self._chunks is None:
+            self._begin()
+            return
+
+        def kept(index: int) -> Array:
+            assert self._chunks is not None
+            chunk, self._chunks[index] = self._chunks[index], None
+            return self.backend.xp.take(chunk, rows, axis=0)
+
+        self.row_of = np.arange(len(which))
+        self._chunks = list(self.backend.map(kept, range(self.n_chunks)))
+
     def extend(self, n_examples: int) -> None:
         """Read the first `n_examples`, more than before, which were whole chunks; their labels are to be said anew."""
         n_kept, self.n_examples = self.n_chunks, n_examples

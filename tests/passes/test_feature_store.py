@@ -2,6 +2,7 @@
 
 import itertools
 import tracemalloc
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -308,3 +309,19 @@ def test_joined_stores_are_one_of_both(precision: FeaturePrecision, budget: int 
     np.testing.assert_array_equal(read(first), expected)
     values = np.concatenate(list(first.map(lambda _, chunk: chunk.examples())))
     np.testing.assert_array_equal(values, q.astype(np.float32))
+
+
+@pytest.mark.parametrize("budget", [None, 0, 20_000])  # of 14 features 67,200 bytes, of 3 of them 14,400
+def test_a_store_keeps_some_of_its_features(budget: int | None) -> None:
+    q = np.random.default_rng(0).random((1200, 6))
+    part = initial_part(IdentityView(6), vtrees.balanced(6))
+    (grown_part,) = apply_to_parts([part], splits_of(part, 1))
+    store = FeatureStore([part], q, NUMPY, budget=budget)
+    store.grow([grown_part])
+    before, part = read(store), grown_part.part
+    assert len(before) == 14
+    fewer = replace(part, weighted=np.isin(np.arange(len(part.weighted)), part.flows[[1, 4, 11]]))
+    store.keep([fewer], np.array([1, 4, 11]))
+    assert (store.n_features, store.is_in_memory) == (3, budget != 0)
+    np.testing.assert_array_equal(read(store), before[[1, 4, 11]])
+    np.testing.assert_allclose(read(store)[:, :9], by_hand(fewer, q[:9]), atol=1e-6)
