@@ -96,7 +96,7 @@ def prune(
         settings = SETTINGS if every or is_last else BRIEF
         model, n_iterations = _fitted(model, objective, penalty, settings, should_stop)
         model = _with_threshold(model, to_choose)
-        fits, found = (every.quality(_parameters(model), model.threshold) for every in (objective, to_choose))
+        fits, found = (each.quality(_parameters(model), model.threshold) for each in (objective, to_choose))
         yield PrunedStep(model, len(conditions_of(model)), fits, found, n_iterations)
         if is_last:
             return
