@@ -18,9 +18,12 @@ from lcml.data.raw import listed
 from lcml.errors import MissingDependencyError, TrackingError
 from lcml.inputs.columns import ColumnsEncoder
 from lcml.inputs.encoding import Encoder
+from lcml.learning.learner import Learner
+from lcml.learning.table_learner import TableLearner
 from lcml.model.head import THRESHOLD
 from lcml.runs.config import TrainConfig
 from lcml.runs.preparation import Prepared, prepare
+from lcml.runs.records import RoundRecord
 from lcml.runs.training import Outcome, make_learner, train
 from lcml.tracking import MlflowTracker, NullTracker, Tracker, store_uri, ui_hint
 from lcml.tracking.courier import AnySender, sender_for
@@ -66,8 +69,26 @@ def run(prepared: Prepared, sender: AnySender | None, *, quiet: bool) -> tuple[O
         tracker: Tracker = NullTracker()
         if sender is not None:
             tracker = MlflowTracker(config.tracking_uri, config.experiment, notify=progress.say, sender=sender)
-        outcome = train(prepared, learner, tracker, on_round=progress.round, should_stop=should_stop)
+        on_round = progress.round if quiet else _told(progress, learner)
+        outcome = train(prepared, learner, tracker, on_round=on_round, should_stop=should_stop)
     return outcome, tracker, signals.exit_code
+
+
+def _told(progress: TrainProgress, learner: Learner | TableLearner) -> Callable[[RoundRecord], None]:
+    """What shows a round, and says once where features do not fit the memory."""
+    said: list[int] = []
+
+    def on_round(record: RoundRecord) -> None:
+        progress.round(record)
+        if record.phase == "grow" and isinstance(learner, Learner) and not said and (size := learner.bytes_not_kept()):
+            said.append(size)
+            progress.say(
+                f"features would take {size / 2**20:,.0f} MB, more than there is for them: from here on every pass "
+                "computes them again, which takes longer; --precision fixed8, a larger --memory-budget or a smaller "
+                "--max-parameters keep them"
+            )
+
+    return on_round
 
 
 @contextmanager

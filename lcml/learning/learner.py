@@ -126,6 +126,11 @@ class Learner:
         limit = self.settings.time_limit
         return self._interrupted() or (limit is not None and self.seconds() > limit)
 
+    def bytes_not_kept(self) -> int:
+        """What the features would take that are computed again at every reading, since memory does not hold them."""
+        stores = (objective.features for objective in (self._train, self._valid))
+        return sum(of.n_bytes for of in stores if isinstance(of, FeatureStore) and not of.is_in_memory)
+
     def release(self) -> None:
         """Free the memory that features take: nothing more is to be learned."""
         del self._train, self._valid

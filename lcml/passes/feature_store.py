@@ -186,6 +186,11 @@ class FeatureStore(Features):
         """Whether the features are in memory, or else recomputed at every reading."""
         return self._chunks is not None
 
+    @property
+    def n_bytes(self) -> int:
+        """What all features take in memory, or would take."""
+        return self.n_rows * self.n_examples * self._stored_type.itemsize
+
     def label(self, labels: NDArray[np.int64], counts: FloatArray) -> None:
         self._labels, self._counts = labels, counts
 

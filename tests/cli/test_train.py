@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import signal
 import tomllib
 from collections.abc import Sequence
@@ -147,6 +148,19 @@ def test_a_tracking_server_that_does_not_answer_stops_nothing(tmp_path: Path) ->
     assert (json.loads(out)["run_id"], json.loads(out)["tracking_uri"]) == (None, "http://127.0.0.1:9")
     assert "cannot record this run at http://127.0.0.1:9" in err
     assert load_model(tmp_path / "iris.lcml").classes == ("setosa", "versicolor", "virginica")
+
+
+def test_features_that_outgrow_the_memory_are_told_of_once(tmp_path: Path) -> None:
+    """From the round on whose features of 1,294 training and 144 validation examples take more than 1 MB."""
+    options = "--growth 3 --rounds 4 --l2-path 0.1 --precision float32 --memory-budget 1 --no-tracking"
+    lines = run(["digits", *options.split()], tmp_path)[1].splitlines()
+    (at,) = (number for number, line in enumerate(lines) if "features would take" in line)
+    taken = []
+    for line in lines[:at]:
+        if found := re.search(r"^round .* ([\d,]+) parameters", line):
+            taken.append((int(found[1].replace(",", "")) / 10 - 1) * 1438 * 4 / 2**20)
+    assert taken[-2] <= 1 < taken[-1]
+    assert f"features would take {taken[-1]:,.0f} MB," in lines[at]
 
 
 def test_the_end_says_what_to_do_next(tmp_path: Path) -> None:
