@@ -1,8 +1,8 @@
 """Features of product circuits on a CPU, compiled by numba.
 
 One call computes a chunk of examples on one core and leaves the interpreter's lock alone: threads run it side by side.
-MANY_LANES examples are worked on together: a slot's flow stays in registers while its factors are multiplied to it. Kept
-beyond that are only flows that gates read, and sums over the positions of a cell.
+MANY_LANES examples are worked on together: a slot's flow stays in registers while its factors are multiplied to it. All
+that is kept beyond that are flows that gates read, and sums over the positions of a cell.
 """
 
 from typing import Any
