@@ -8,7 +8,7 @@ from collections.abc import Iterator
 @contextlib.contextmanager
 def without_collector() -> Iterator[None]:
     """No search for reference cycles meanwhile, also as a decorator: where there are none, going through ever more
-    objects again and again takes up to half of the time that they take to make."""
+    objects again and again takes a third of the time and more."""
     if not gc.isenabled():
         yield
         return

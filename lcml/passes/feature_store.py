@@ -189,7 +189,7 @@ class FeatureStore(Features):
     @property
     def n_bytes(self) -> int:
         """What all features take in memory, or would take."""
-        return self.n_rows * self.n_examples * self._stored_type.itemsize
+        return self._bytes(self.n_rows)
 
     def label(self, labels: NDArray[np.int64], counts: FloatArray) -> None:
         self._labels, self._counts = labels, counts
@@ -245,7 +245,8 @@ class FeatureStore(Features):
         self._chunks = list(self.backend.map(extend, range(self.n_chunks)))
 
     def keep(self, parts: Sequence[Part], which: NDArray[np.integer]) -> None:
-        """Have the features of `parts` alone, which are those numbered `which` here; none is computed again."""
+        """Have the features of `parts` alone, which are those numbered `which` here; what memory
+        holds is not computed again."""
         rows = self.backend.asarray(self.row_of[which])
         self.parts, self._maps = tuple(parts), None
         if self._chunks is None:
@@ -329,7 +330,10 @@ class FeatureStore(Features):
         return self.backend.asarray(self._examples[index * size : (index + 1) * size], dtype=self.dtype)
 
     def _fits(self, n_rows: int) -> bool:
-        return n_rows * self.n_examples * self._stored_type.itemsize <= self._budget
+        return self._bytes(n_rows) <= self._budget
+
+    def _bytes(self, n_rows: int) -> int:
+        return n_rows * self.n_examples * self._stored_type.itemsize
 
     def _fresh(self, index: int, *, to_keep: bool = False) -> Array:
         if self._maps is None:

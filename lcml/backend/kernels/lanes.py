@@ -16,7 +16,7 @@ LANES = 32
 """Examples worked on together: two AVX-512 registers of float32, or more of other kinds."""
 
 MANY_LANES = 4 * LANES
-"""Of a vector of more: where what is done with it is told by reading a program, which then serves more examples."""
+"""Examples of a longer vector, for kernels that read a program: one reading of it serves more of them."""
 
 STREAM_BYTES = 64
 """`stream` needs addresses that are multiples of this: a cache line."""
