@@ -2,19 +2,20 @@
 
 Rows of a program are (row, place, cell * example), a place being the first, second, ... position of every cell:
 products of rows run along contiguous memory, a place of all cells is one block of it, and pooling is a sum of blocks.
-Rows of the passes are (row, example * position), and pooling is a product with the matrix that averages over cells.
+Rows of the passes, and of programs under cells that overlap, are (row, example * position), with each position once,
+and pooling is a product with the matrix that averages over cells.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial, reduce
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lcml.circuits.circuit import Circuit
-from lcml.circuits.views import IdentityView, View
+from lcml.circuits.views import IdentityView, View, WindowView
 from lcml_export.compiled import PooledPart
 from lcml_export.graph import ML_DOMAIN, Graph, onnx_type
 from lcml_export.layouts import feature_blocks
@@ -70,7 +71,7 @@ def _pooled_logits(graph: Graph, part: PooledPart, encoded: str, inputs: str) ->
         pooled = pass_features(graph, part.part.circuit, part.part.view, part.flows, encoded)
         pooled = graph.op("Transpose", pooled, perm=[0, 2, 1])
     else:
-        pooled = _program_features(graph, part.part.view, part.program, inputs)
+        pooled = _program_features(graph, part.part.view, part.program, encoded, inputs)
     features = graph.op("Reshape", pooled, graph.constant([n_rows * n_cells, -1]))
     weights = part.weights.transpose(0, 2, 1).reshape(n_sets, n_rows * n_cells)
     return graph.op("MatMul", graph.weights(weights), features)
@@ -82,7 +83,7 @@ def pass_features(graph: Graph, circuit: Circuit, view: View, flows: NDArray[np.
     In double where Pr(root) can be below 1: a product of many probabilities would underflow.
     """
     kind: type = np.float32 if circuit.is_tautology else np.float64
-    rows = flow_rows(graph, circuit, literal_rows(graph, view, encoded, kind), kind)
+    rows = flow_rows(graph, circuit, literal_rows(graph, _once(view), encoded, kind), kind)
     if len(flows) < circuit.n_literals + circuit.n_elements:
         rows = graph.take(rows, flows)
     pooled = _pool(graph, view, rows, len(flows), kind)
@@ -107,22 +108,33 @@ def _tile_of_program(view: View, program: Program) -> int:
 
 
 def _tile(view: View, n_rows: int) -> int:
-    return min(TILE, max(1, TABLE_BYTES // (4 * n_rows * view.n_positions)))
+    return min(TILE, max(1, TABLE_BYTES // (4 * n_rows * _once(view).n_positions)))
 
 
-def _program_features(graph: Graph, view: View, program: Program, inputs: str) -> str:
-    """(n_rows, n_cells, n_examples) the features, or the roots of the sums, of `program`, of inputs (n_inputs,
-    n_examples)."""
-    sizes = np.diff(view.cell_start)
-    columns = 4 * sizes.max() * view.n_cells * _tile_of_program(view, program)
-    literals = _literals_by_place(graph, view, inputs)
+def _program_features(graph: Graph, view: View, program: Program, encoded: str, inputs: str) -> str:
+    """(n_rows, n_cells, n_examples) features of `program`, or roots of its sums; inputs: `encoded` transposed."""
+    sizes = np.diff(_once(view).cell_start)
+    columns = 4 * sizes.max() * len(sizes) * _tile_of_program(view, program)
+    is_once = _once(view) is not view
+    literals = literal_rows(graph, _once(view), encoded) if is_once else _literals_by_place(graph, view, inputs)
     blocks = feature_blocks(graph, program, literals, max(1, BLOCK_BYTES // columns))
-    mean = graph.constant(np.full((1, sizes.max()), 1 / sizes.max()), np.float32)
-    pooled = graph.concat([graph.op("MatMul", mean, rows) for _, rows in blocks])
-    by_cell = graph.op("Reshape", pooled, graph.constant([program.weights.shape[1], view.n_cells, -1]))
-    if np.any(sizes != sizes.max()):
-        by_cell = graph.op("Mul", by_cell, graph.constant(sizes.max() / sizes[:, None], np.float32))
+    if is_once:
+        by_cell = graph.concat([_pool(graph, view, rows, n_rows) for n_rows, rows in blocks])
+        by_cell = graph.op("Transpose", by_cell, perm=[0, 2, 1])
+    else:
+        mean = graph.constant(np.full((1, sizes.max()), 1 / sizes.max()), np.float32)
+        pooled = graph.concat([graph.op("MatMul", mean, rows) for _, rows in blocks])
+        by_cell = graph.op("Reshape", pooled, graph.constant([program.weights.shape[1], view.n_cells, -1]))
+        if np.any(sizes != sizes.max()):
+            by_cell = graph.op("Mul", by_cell, graph.constant(sizes.max() / sizes[:, None], np.float32))
     return _roots(graph, view, program, by_cell) if view.root else by_cell
+
+
+def _once(view: View) -> View:
+    """The view, or where its cells overlap one of a single cell, which has every position once."""
+    if isinstance(view, WindowView) and any(view.overlap):
+        return replace(view, grid=(1, 1), overlap=(0, 0))
+    return view
 
 
 def _literals_by_place(graph: Graph, view: View, inputs: str) -> str:
@@ -158,14 +170,18 @@ def _literals_by_place(graph: Graph, view: View, inputs: str) -> str:
 
 
 def _pool(graph: Graph, view: View, rows: str, n_rows: int, kind: Any = np.float32) -> str:
-    """(n_rows, n_examples, n_cells) means over cells of rows (n_rows, n_examples * n_positions)."""
-    by_position = graph.op("Reshape", rows, graph.constant([n_rows, -1, view.n_positions]))
+    """(n_rows, n_examples, n_cells) means over cells of rows (n_rows, n_examples * n_positions), each position once."""
+    once = _once(view)
+    by_position = graph.op("Reshape", rows, graph.constant([n_rows, -1, once.n_positions]))
     if view.n_cells == view.n_positions:
         return by_position
-    averages = np.zeros((view.n_positions, view.n_cells))
-    for cell, (first, stop) in enumerate(pairwise(view.cell_start.tolist())):
-        averages[first:stop, cell] = 1 / (stop - first)
-    return graph.op("MatMul", by_position, graph.constant(averages, kind))
+    number = np.arange(view.n_positions)
+    if isinstance(view, WindowView) and once is not view:  # row by row
+        row, column = ((view.position_origin + view.padding) // view.stride).T
+        number = row * view.position_grid[1] + column
+    shares = np.zeros((once.n_positions, view.n_cells))
+    shares[number, np.repeat(np.arange(view.n_cells), np.diff(view.cell_start))] = view.position_share
+    return graph.op("MatMul", by_position, graph.constant(shares, kind))
 
 
 def _roots(graph: Graph, view: View, program: Program, pooled: str) -> str:

@@ -29,8 +29,8 @@ def evaluation_precision(precision: FeaturePrecision) -> Precision:
 Structure = tuple[Any, ...]
 """A circuit as the fused passes of a backend take it, see `Backend.structure`."""
 
-Places = tuple[Array, Array, bool]
-"""index, cell_start and root of a view, see `lcml.circuits.views`."""
+Places = tuple[Array, Array, Array, bool]
+"""index, cell_start, position_weight and root of a view, see `lcml.circuits.views`."""
 
 Program = tuple[Array, ...]
 """The arrays of a `lcml.passes.products.ProductProgram`."""

@@ -4,9 +4,9 @@
     selected  one position; variable v is a chosen input, which several variables may read
     window    variable (channel, row, column) of a window reads the image at the window's place; the window slides
 
-A feature of a circuit under a view is, per cell, the mean of its flow over the positions of that cell, square-rooted
-where the view says so; every cell has weights of its own. It is linear in the flows before the root and does not depend
-on the weights, so learning the weights stays convex.
+A feature of a circuit under a view is, per cell, the weighted mean of its flow over the positions of that cell,
+square-rooted where the view says so; every cell has weights of its own in the model. It is linear in the flows before
+the root and does not depend on the model's weights, so learning these stays convex.
 """
 
 from dataclasses import asdict, dataclass, fields
@@ -16,7 +16,7 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from lcml.arrays import IntArray, even_cuts, frozen
+from lcml.arrays import FloatArray, IntArray, even_cuts, frozen
 from lcml.circuits import vtree as vtrees
 from lcml.circuits.vtree import Vtree
 from lcml.errors import FormatError, SettingsError
@@ -49,6 +49,16 @@ class _OnePosition(_Stored):
     def cell_start(self) -> IntArray:
         """(2,): the one cell has the one position."""
         return frozen([0, 1])
+
+    @cached_property
+    def position_weight(self) -> IntArray:
+        """(1,): it counts once."""
+        return frozen([1])
+
+    @cached_property
+    def position_share(self) -> FloatArray:
+        """(1,): it is all of its cell."""
+        return frozen([1], np.float64)
 
 
 @dataclass(frozen=True)
@@ -115,9 +125,13 @@ class WindowView(_Stored):
     grid (rows, columns): the rows of positions are cut into that many runs, the columns likewise, as equal in size as
     possible, the longer ones first; each pair of runs is a cell
     root: whether pooled flows are square-rooted; channels: those that the window reads, None for all
+    overlap (rows, columns): with o, a cell reaches o positions into its neighbours. The weight of row y in a run is how
+    many of the rows y - o, ..., y + o lie in it, rows beyond the border being the outermost; that of a position is its
+    row's times its column's. So weights fall in equal steps over the 2 o positions around where two cells meet, and
+    what moves across goes over bit by bit from one to the other.
 
     Window variables are ordered by channel, then row, then column. Positions are ordered by cell, then row, then
-    column. Raises SettingsError where the parts do not fit.
+    column; one that several cells have comes once for each. Raises SettingsError where the parts do not fit.
     """
 
     image_shape: tuple[int, int, int]
@@ -127,10 +141,11 @@ class WindowView(_Stored):
     grid: tuple[int, int] = (1, 1)
     root: bool = False
     channels: tuple[int, ...] | None = None
+    overlap: tuple[int, int] = (0, 0)
     kind: ClassVar[str] = "window"
 
     def __post_init__(self) -> None:
-        least = {"image_shape": 1, "window": 1, "stride": 1, "padding": 0, "grid": 1}
+        least = {"image_shape": 1, "window": 1, "stride": 1, "padding": 0, "grid": 1, "overlap": 0}
         for name, bound in least.items():
             _check_integers(name, getattr(self, name), 3 if name == "image_shape" else 2, bound)
         if not isinstance(self.root, bool):
@@ -148,11 +163,19 @@ class WindowView(_Stored):
             if self.grid[axis] > self.position_grid[axis]:
                 what = f"view: grid of {self.grid[axis]} {name} over {self.position_grid[axis]} {name} of positions"
                 raise SettingsError(f"{what}; use fewer cells or a smaller stride")
+            if self.overlap[axis] >= self.position_grid[axis]:
+                overlap, positions = self.overlap[axis], self.position_grid[axis]
+                what = f"view: overlap of {overlap} {name} over {positions} {name} of positions"
+                raise SettingsError(f"{what}; use a smaller one")
         if self.channels is not None:
             last = self.image_shape[0] - 1
             _check_integers("channels", self.channels, None, 0)
             if max(self.channels) > last or len(set(self.channels)) < len(self.channels):
                 raise SettingsError(f"view: channels: expected different ones of 0 to {last}, found {self.channels}")
+
+    def as_dict(self) -> dict[str, Any]:
+        """The view as plain JSON, without an overlap where there is none: so files were before there were overlaps."""
+        return {name: value for name, value in super().as_dict().items() if name != "overlap" or any(self.overlap)}
 
     @property
     def n_inputs(self) -> int:
@@ -177,7 +200,8 @@ class WindowView(_Stored):
 
     @property
     def n_positions(self) -> int:
-        return self.position_grid[0] * self.position_grid[1]
+        """Those of all cells: one that several cells have counts once for each."""
+        return int(self.cell_start[-1])
 
     @property
     def n_cells(self) -> int:
@@ -198,27 +222,38 @@ class WindowView(_Stored):
     def cell_start(self) -> IntArray:
         """(n_cells + 1,): cell (i, j) of the grid is number i columns + j and has the positions
         `cell_start[cell]` to `cell_start[cell + 1] - 1`."""
-        rows, columns = (np.diff(runs) for runs in self._runs)
+        rows, columns = ([len(of_run) for of_run in runs] for runs in self._runs)
         return frozen(np.concatenate([[0], np.cumsum(np.outer(rows, columns))]))
+
+    @cached_property
+    def position_weight(self) -> IntArray:
+        """(n_positions,): how often each counts in the mean of its cell; 1 without an overlap."""
+        rows, columns = ([list(of_run.values()) for of_run in runs] for runs in self._runs)
+        return frozen(np.concatenate([np.outer(*cell).ravel() for cell in product(rows, columns)]))
+
+    @cached_property
+    def position_share(self) -> FloatArray:
+        """(n_positions,): the part of each in the mean of its cell, its weight of those there."""
+        whole = np.add.reduceat(self.position_weight, self.cell_start[:-1])
+        return frozen(self.position_weight / np.repeat(whole, np.diff(self.cell_start)), np.float64)
 
     @cached_property
     def position_origin(self) -> IntArray:
         """(n_positions, 2) row and column of the window's top-left corner in the image; negative in the padding."""
-        rows, columns = ([range(*run) for run in pairwise(runs)] for runs in self._runs)
-        places = [place for cell in product(rows, columns) for place in product(*cell)]
+        places = [place for cell in product(*self._runs) for place in product(*cell)]
         return frozen(np.array(places) * self.stride - np.array(self.padding))
 
     def in_words(self) -> str:
         """What is read and how it is pooled, in a line: "window 7x7, stride 1x1, padding 0x0, grid 4x4, root"."""
-        names = "window", "stride", "padding", "grid"
+        names = "window", "stride", "padding", "grid", *(["overlap"] if any(self.overlap) else [])
         parts = ["{} {}x{}".format(name, *getattr(self, name)) for name in names]
         chosen = [] if self.channels is None else ["channels " + "+".join(map(str, self.channels))]
         return ", ".join([*parts, *chosen, *(["root"] if self.root else [])])
 
     @property
-    def _runs(self) -> tuple[list[int], list[int]]:
-        """Where each run of rows, and of columns, begins, and at last the number of positions."""
-        rows, columns = map(even_cuts, self.position_grid, self.grid)
+    def _runs(self) -> tuple[list[dict[int, int]], list[dict[int, int]]]:
+        """The rows, and the columns, of positions of each cell, with their weights."""
+        rows, columns = map(_runs, self.position_grid, self.grid, self.overlap)
         return rows, columns
 
 
@@ -230,18 +265,14 @@ class OneCell(WindowView):
     cell: int = 0
 
     @property
-    def n_positions(self) -> int:
-        return int(self.cell_start[-1])
-
-    @property
     def n_cells(self) -> int:
         return 1
 
     @property
-    def _runs(self) -> tuple[list[int], list[int]]:
+    def _runs(self) -> tuple[list[dict[int, int]], list[dict[int, int]]]:
         """The one run of rows, and of columns, of the cell."""
         (rows, columns), (i, j) = super()._runs, divmod(self.cell, self.grid[1])
-        return rows[i : i + 2], columns[j : j + 2]
+        return [rows[i]], [columns[j]]
 
 
 View: TypeAlias = IdentityView | SelectedView | WindowView
@@ -253,6 +284,8 @@ def view_from_dict(content: Any) -> View:
     """The view whose `as_dict` this is; FormatError where it is none."""
     kind = content.get("kind") if isinstance(content, dict) else None
     view = _KINDS.get(kind) if isinstance(kind, str) else None
+    if view is WindowView:
+        content = {"overlap": [0, 0], **content}
     if view is None or set(content) != {"kind", *(field.name for field in fields(view))}:
         raise FormatError(f"not a view: {content!r}; the model file is damaged or newer than this lcml")
     values = {name: tuple(value) if isinstance(value, list) else value for name, value in content.items()}
@@ -292,6 +325,14 @@ def windows(view: IdentityView | WindowView, examples: Array, xp: Any) -> Array:
     places = (view.position_origin + np.array(view.padding)).tolist()
     read = [images[:, :, y : y + height, x : x + width] for y, x in places]
     return xp.stack([xp.reshape(window, (n_examples, view.n_variables)) for window in read], axis=0)
+
+
+def _runs(n_positions: int, n_runs: int, overlap: int) -> list[dict[int, int]]:
+    """Of every run along an axis the positions that count in it, and how often, see `WindowView`."""
+    numbers = np.arange(n_positions)
+    near = np.clip(numbers[:, None] + np.arange(-overlap, overlap + 1), 0, n_positions - 1)
+    counts = [((first <= near) & (near < stop)).sum(axis=1) for first, stop in pairwise(even_cuts(n_positions, n_runs))]
+    return [{int(place): int(count[place]) for place in np.flatnonzero(count)} for count in counts]
 
 
 def _check_integers(name: str, values: Any, count: int | None, least: int) -> None:

@@ -97,12 +97,12 @@ class MarginBounds:
 
     def _without_literals(self, part: Part, weights: FloatArray) -> FloatArray:
         """The weights (n_margins, n_cells, n_flows) of elements; those of literals go over to `linear`."""
-        n, starts = part.circuit.n_variables, part.view.cell_start
-        for cell, (first, stop) in enumerate(pairwise(starts.tolist())):
+        n, view = part.circuit.n_variables, part.view
+        for cell, (first, stop) in enumerate(pairwise(view.cell_start.tolist())):
             true, false = weights[:, cell, :n], weights[:, cell, n : 2 * n]
             self._constant = self._constant + false.sum(axis=1)
-            for read in part.view.index[first:stop]:
-                np.add.at(self.linear.T, read, (true - false).T / (stop - first))
+            for read, share in zip(view.index[first:stop], view.position_share[first:stop], strict=True):
+                np.add.at(self.linear.T, read, (true - false).T * share)
         return np.concatenate([np.zeros_like(weights[..., : 2 * n]), weights[..., 2 * n :]], axis=2)
 
 
@@ -133,12 +133,12 @@ class _PartBound:
             read = view.index[first:stop]
             of_cell = self._roots if view.root else self._means
             least, most = (values[:, read].reshape(-1, read.shape[1]).T for values in (low, high))
-            total += of_cell(self._weights[:, cell], least, most, len(read))
+            total += of_cell(self._weights[:, cell], least, most, view.position_share[first:stop])
         return total
 
-    def _means(self, weights: FloatArray, low: FloatArray, high: FloatArray, n_positions: int) -> FloatArray:
-        least = np.stack([self._least_proofs(of, low, high) for of in weights], axis=1)
-        return np.asarray(least.reshape(-1, n_positions, len(weights)).mean(axis=1))
+    def _means(self, weights: FloatArray, low: FloatArray, high: FloatArray, shares: FloatArray) -> FloatArray:
+        least = np.stack([self._least_proofs(of, low, high) for of in weights])
+        return np.asarray((least.reshape(len(weights), -1, len(shares)) @ shares).T)
 
     def _least_proofs(self, weights: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
         """(n,) the least mean of M at the root, for variables (n_variables, n) between these ends."""
@@ -161,7 +161,7 @@ class _PartBound:
             value[gates] = np.where(known & (whole > 0), mean / np.where(whole > 0, whole, 1), found)
         return np.asarray(value[-1])
 
-    def _roots(self, weights: FloatArray, low: FloatArray, high: FloatArray, n_positions: int) -> FloatArray:
+    def _roots(self, weights: FloatArray, low: FloatArray, high: FloatArray, shares: FloatArray) -> FloatArray:
         ends = []
         for probability in self._probabilities(low, high):
             circuit, plan = self._part.circuit, self._plan
@@ -170,7 +170,7 @@ class _PartBound:
                 reached = np.minimum(or_derivatives(plan, probability), 1)
                 of_elements = reached[plan.elem_or] * probability[plan.elem_prime] * probability[plan.elem_sub]
                 flows = np.concatenate([flows, of_elements])
-            pooled = flows.reshape(len(flows), -1, n_positions).mean(axis=2)
+            pooled = flows.reshape(len(flows), -1, len(shares)) @ shares
             ends.append(np.sqrt(np.clip(pooled, 0, 1)))
         return np.asarray((np.maximum(weights, 0) @ ends[0] + np.minimum(weights, 0) @ ends[1]).T)
 

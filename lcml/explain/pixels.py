@@ -57,7 +57,7 @@ def place_of(model: LogisticCircuit, group: Group, q: FloatArray) -> Place | Non
     read = np.append(q, 0.0)[view.index[first:stop]]
     literals = np.concatenate([read, 1 - read], axis=1)
     flows = np.stack([literals[:, sorted(case)].prod(axis=1) for case in cases], axis=1)
-    total = flows.sum(axis=1)
+    total = flows.sum(axis=1) * view.position_weight[first:stop]
     position = int(total.argmax()) if total.max() > 0 else (stop - first) // 2
     case = cases[int(flows[position].argmax())]
     inputs = view.index[first + position]
@@ -80,8 +80,9 @@ def _read_shape(model: LogisticCircuit) -> tuple[int, int, int] | None:
 
 
 def evidence(model: LogisticCircuit, groups: Sequence[Group], added: FloatArray) -> FloatArray:
-    """(k, height, width) of what all groups add, (k, n_groups): each group's share lies evenly on the pixels that its
-    condition mentions in the windows of its cell, on all pixels where it mentions none. All that is added is there."""
+    """(k, height, width) of what all groups add, (k, n_groups): each group's share lies on the pixels that its
+    condition mentions in the windows of its cell, as these count in its mean, on all pixels evenly where it mentions
+    none. All that is added is there."""
     shape = _read_shape(model)
     assert shape is not None
     height, width, pool = shape
@@ -92,7 +93,9 @@ def evidence(model: LogisticCircuit, groups: Sequence[Group], added: FloatArray)
         variables = sorted({literal % view.n_variables for literal in group.of_circuit.mentioned(group.cases)})
         first, stop = view.cell_start[group.cell : group.cell + 2].tolist()
         inputs = view.index[first:stop, variables]
-        counts = np.bincount(inputs[inputs < view.n_inputs] % n_pixels, minlength=n_pixels)
+        weights = np.broadcast_to(view.position_weight[first:stop, None], inputs.shape)
+        inside = inputs < view.n_inputs
+        counts = np.bincount(inputs[inside] % n_pixels, weights[inside], n_pixels)
         where = np.flatnonzero(counts) if counts.any() else np.arange(n_pixels)
         share = counts[where] / counts.sum() if counts.any() else 1 / n_pixels
         found[:, where] += added[:, number, None] * share

@@ -20,10 +20,10 @@ from lcml.model.missing import Missing, MissingPolicy
 from lcml.model.model import LogisticCircuit
 
 MODEL_KIND = "lcml model"
-MODEL_VERSION = 5
-"""That of files where not all features carry weights; those with a policy for missing inputs or a threshold other than
-1/2 are written as version 4, those whose encoder holds text as version 3 and all others as version 2, which older
-programs read."""
+MODEL_VERSION = 6
+"""That of files where cells of a window overlap; those where not all features carry weights are written as version 5,
+those with a policy for missing inputs or a threshold other than 1/2 as version 4, those whose encoder holds text as
+version 3 and all others as version 2, which older programs read."""
 
 _OF_VTREE = "vtree/left", "vtree/right", "vtree/variable"
 _OF_CIRCUIT = "circuit/or_vtree", "circuit/or_start", "circuit/elem_prime", "circuit/elem_sub"
@@ -58,8 +58,10 @@ def load_model(path: str | Path) -> LogisticCircuit:
 
 
 def _version(content: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> int:
-    if "carries" in arrays:
+    if any("overlap" in view for view in content["views"]):
         return MODEL_VERSION
+    if "carries" in arrays:
+        return 5
     if not {"missing", "threshold"}.isdisjoint(content):
         return 4
     return 3 if any(map(is_text, arrays.values())) else 2

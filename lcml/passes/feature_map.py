@@ -1,6 +1,6 @@
 """The features of one part of a model: which flows, at which places of its view, and how they are computed.
 
-A feature is the flow of a literal or element at one place of the view: the flow averaged over the windows of a cell,
+A feature is the flow of a literal or element at one place of the view: the weighted mean over the windows of a cell,
 its square root where the view says so; for a view of the whole example simply the flow.
 """
 
@@ -99,7 +99,8 @@ class FeatureMap:
         asarray, view, (first, stop) = self.backend.asarray, self.view, self._read
         program = compile_products(self.circuit, *self._features)
         index = np.minimum(view.index, stop) - first
-        return (asarray(index), asarray(view.cell_start), view.root), tuple(map(asarray, program))
+        places = asarray(index), asarray(view.cell_start), asarray(view.position_weight), view.root
+        return places, tuple(map(asarray, program))
 
     def _by_passes(self, examples: Array) -> Array:
         xp, view = self.backend.xp, self.view
@@ -110,10 +111,12 @@ class FeatureMap:
         cells = []
         for first, stop in pairwise(view.cell_start.tolist()):
             total = None
-            for position in range(first, stop):
+            weights = view.position_weight[first:stop].tolist()
+            for position, weight in enumerate(weights, first):
                 values = self._of_flows(example_flows(self._plan, shown[position, ...]), shown[position, ...])
+                values = values if weight == 1 else values * weight
                 total = values if total is None else total + values
-            cells.append(total / (stop - first))
+            cells.append(total / sum(weights))
         pooled = xp.concat(cells, axis=0)
         return xp.sqrt(pooled) if view.root else pooled
 

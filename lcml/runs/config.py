@@ -122,7 +122,7 @@ class TrainConfig:
     view: tuple[str, ...] = setting(
         (),
         "What each circuit reads: whole, whole,offset=1x1, "
-        "window=7x7,stride=1x1,padding=0x0,grid=4x4,root,offset=0x1,channels=0+2,apart. By default whole.",
+        "window=7x7,stride=1x1,padding=0x0,grid=4x4,overlap=0x0,root,offset=0x1,channels=0+2,apart. By default whole.",
         STRUCTURE,
         metavar="SPEC",
     )

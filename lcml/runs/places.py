@@ -30,7 +30,7 @@ def choose_places(
     made = [(spec, place) for spec in views for place in spec.places(seen, encoder.channels, whole)]
     first: dict[tuple[bytes | bool, ...], ViewSpec] = {}
     for spec, (view, vtree) in made:
-        arrays = view.index, view.cell_start, vtree.left, vtree.right, vtree.variable
+        arrays = view.index, view.cell_start, view.position_weight, vtree.left, vtree.right, vtree.variable
         before = first.setdefault((view.root, *(array.tobytes() for array in arrays)), spec)
         if before is not spec:
             raise SettingsError(

@@ -1,6 +1,6 @@
 """Short texts that say what circuits read and how training images are distorted.
 
-    view      whole | window=7x7,stride=1x1,padding=0x0,grid=4x4,root,offset=0x1,channels=0+2,apart
+    view      whole | window=7x7,stride=1x1,padding=0x0,grid=4x4,overlap=0x0,root,offset=0x1,channels=0+2,apart
     augment   copies=4,shift=1,cross, the fields of `lcml.inputs.augmentation.Augmentation`
     shape     28x28, 3x32x32: (channels,) rows and columns of an example's features; 1x200 is a sequence
 
@@ -47,6 +47,7 @@ class ViewSpec:
     offset: Pair = (0, 0)
     channels: tuple[int | str, ...] | None = None
     apart: bool = False
+    overlap: Pair = (0, 0)
     text: str = field(default="", compare=False)
 
     @property
@@ -81,7 +82,7 @@ class ViewSpec:
             groups = [(channel,) for channel in (range(shape[0]) if chosen is None else chosen)]
         for group in groups:
             window = self.window or (shape[1], shape[2])
-            view = WindowView(shape, window, self.stride, self.padding, self.grid, self.root, group)
+            view = WindowView(shape, window, self.stride, self.padding, self.grid, self.root, group, self.overlap)
             same = self.window is None and not self.root and group is None
             yield IdentityView(view.n_variables) if same else view, window_vtree(view, self.offset)
 
@@ -217,7 +218,7 @@ def _channels(text: str) -> tuple[int | str, ...]:
 
 _Reader: TypeAlias = Callable[[str], Any]
 _VIEW_READERS: Mapping[str, _Reader] = {
-    **dict.fromkeys(("window", "stride", "padding", "grid", "offset"), _pair),
+    **dict.fromkeys(("window", "stride", "padding", "grid", "overlap", "offset"), _pair),
     **dict.fromkeys(("apart", "root"), _flag),
     "channels": _channels,
 }

@@ -1,6 +1,7 @@
 """Views: what each variable reads and which positions share a cell, by hand and by plain loops."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import array_api_strict
@@ -26,7 +27,21 @@ def window_views(draw: st.DrawFn) -> WindowView:
         positions = (size + 2 * padding[-1] - window[-1]) // stride[-1] + 1
         grid.append(draw(st.integers(1, positions)))
     chosen = draw(st.none() | st.permutations(range(shape[0])).map(lambda order: tuple(order[: 1 + len(order) // 2])))
-    return WindowView(shape, tuple(window), tuple(stride), tuple(padding), tuple(grid), draw(st.booleans()), chosen)  # type: ignore[arg-type]
+    root = draw(st.booleans())
+    return WindowView(shape, tuple(window), tuple(stride), tuple(padding), tuple(grid), root, chosen)  # type: ignore[arg-type]
+
+
+def runs_by_shifting(n: int, n_runs: int, overlap: int) -> list[dict[int, int]]:
+    """Weights of the rows of each run: how often it meets the row where rows are shifted by up to `overlap`."""
+    found = []
+    for run in np.array_split(np.arange(n), n_runs):
+        weights: dict[int, int] = {}
+        for row in range(n):
+            for shift in range(-overlap, overlap + 1):
+                if min(max(row + shift, 0), n - 1) in run:
+                    weights[row] = weights.get(row, 0) + 1
+        found.append(weights)
+    return found
 
 
 def reads_by_loops(view: WindowView) -> list[list[int]]:
@@ -70,6 +85,46 @@ def test_positions_are_sorted_by_cell() -> None:
     view = WindowView((1, 3, 5), (1, 1), grid=(2, 2))
     assert view.cell_start.tolist() == [0, 6, 10, 13, 15]
     assert view.index[:, 0].tolist() == [0, 1, 2, 5, 6, 7, 3, 4, 8, 9, 10, 11, 12, 13, 14]
+
+
+def test_cells_that_overlap_by_hand() -> None:
+    # 7 positions in two runs, of 4 and 3, that reach one position into each other
+    view = WindowView((1, 1, 7), (1, 1), grid=(1, 2), overlap=(0, 1))
+    assert view.cell_start.tolist() == [0, 5, 9]
+    assert view.index[:, 0].tolist() == [0, 1, 2, 3, 4, 3, 4, 5, 6]
+    assert view.position_weight.tolist() == [3, 3, 3, 2, 1, 1, 2, 3, 3]
+    assert view.position_share.tolist() == [3 / 12, 3 / 12, 3 / 12, 2 / 12, 1 / 12, 1 / 9, 2 / 9, 3 / 9, 3 / 9]
+    assert view.in_words() == "window 1x1, stride 1x1, padding 0x0, grid 1x2, overlap 0x1"
+    # two by three pixels: the weights of rows times those of columns
+    both = WindowView((1, 2, 3), (1, 1), grid=(2, 1), overlap=(1, 0), padding=(0, 0))
+    assert both.index[:, 0].tolist() == [0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5]
+    assert both.position_weight.tolist() == [2, 2, 2, 1, 1, 1, 1, 1, 1, 2, 2, 2]
+
+
+@given(window_views(), st.integers(0, 3), st.integers(0, 3))
+def test_weights_of_cells_that_overlap_match_loops(view: WindowView, rows: int, columns: int) -> None:
+    overlap = min(rows, view.position_grid[0] - 1), min(columns, view.position_grid[1] - 1)
+    view = replace(view, overlap=overlap)
+    once = replace(view, grid=(1, 1), overlap=(0, 0))
+    place = {tuple(origin): number for number, origin in enumerate(once.position_origin.tolist())}
+    runs = [runs_by_shifting(*axis) for axis in zip(view.position_grid, view.grid, overlap, strict=True)]
+    for cell, (of_rows, of_columns) in enumerate((r, c) for r in runs[0] for c in runs[1]):
+        some = slice(*view.cell_start[cell : cell + 2].tolist())
+        numbers = [place[tuple(origin)] for origin in view.position_origin[some].tolist()]
+        expected = {y * view.position_grid[1] + x: v * w for y, v in of_rows.items() for x, w in of_columns.items()}
+        assert dict(zip(numbers, view.position_weight[some].tolist(), strict=True)) == expected
+        np.testing.assert_array_equal(view.index[some], once.index[numbers])
+    # over all cells a position counts as often as another, so that nothing is lost between cells
+    total = np.bincount([place[tuple(origin)] for origin in view.position_origin.tolist()], view.position_weight)
+    assert (total == (2 * overlap[0] + 1) * (2 * overlap[1] + 1)).all()
+
+
+def test_files_of_views_without_overlap() -> None:
+    """They stay as they were; a reader of then refuses a view that overlaps."""
+    assert "overlap" not in WindowView((1, 4, 4), (2, 2), grid=(2, 2)).as_dict()
+    view = WindowView((1, 4, 4), (2, 2), grid=(2, 2), overlap=(1, 0))
+    assert view.as_dict()["overlap"] == [1, 0]
+    assert view_from_dict(view.as_dict()) == view
 
 
 def test_a_sequence_is_an_image_of_height_1() -> None:
@@ -159,6 +214,8 @@ def test_nonsense_is_no_view(content: Any) -> None:
         ({"padding": (0, 2)}, "padding of 2 columns holds whole windows of 2"),
         ({"grid": (4, 1)}, "grid of 4 rows over 3 rows of positions"),
         ({"stride": (1, 3), "grid": (1, 3)}, "grid of 3 columns over 2 columns of positions"),
+        ({"overlap": (3, 0)}, "overlap of 3 rows over 3 rows of positions"),
+        ({"overlap": (0, -1)}, "overlap: expected 2 integers of at least 0"),
         ({"channels": (0, 2)}, "channels: expected different ones of 0 to 1"),
         ({"channels": (1, 1)}, "channels: expected different ones of 0 to 1"),
         ({"channels": (-1,)}, "channels: expected a tuple of integers of at least 0"),
@@ -189,15 +246,16 @@ def test_views_are_values() -> None:
     assert not WindowView((1, 4, 4), (2, 2)).index.flags.writeable
 
 
+@pytest.mark.parametrize("overlap", [(0, 0), (1, 2)])
 @pytest.mark.parametrize("padding", [(0, 0), (1, 2)])
-def test_cells_as_views_have_the_positions_of_the_whole(padding: tuple[int, int]) -> None:
-    view = WindowView((2, 5, 6), (3, 3), padding=padding, grid=(2, 3), root=True, channels=(1,))
+def test_cells_as_views_have_the_positions_of_the_whole(padding: tuple[int, int], overlap: tuple[int, int]) -> None:
+    view = WindowView((2, 5, 6), (3, 3), padding=padding, grid=(2, 3), root=True, channels=(1,), overlap=overlap)
     cells = cells_of(view)
     assert [cell.n_cells for cell in cells] == [1] * 6
     assert all(cell.root for cell in cells)
     assert [cell.n_positions for cell in cells] == np.diff(view.cell_start).tolist()
-    for of_cells, of_view in (("index", view.index), ("position_origin", view.position_origin)):
-        np.testing.assert_array_equal(np.concatenate([getattr(cell, of_cells) for cell in cells]), of_view)
+    for name in ("index", "position_origin", "position_weight", "position_share"):
+        np.testing.assert_array_equal(np.concatenate([getattr(cell, name) for cell in cells]), getattr(view, name))
     read = windows(view, np.random.default_rng(0).random((2, 60)), np)
     apart = [
         windows(cell, np.random.default_rng(0).random((2, 60)), np) for cell in cells if isinstance(cell, WindowView)

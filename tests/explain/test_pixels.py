@@ -3,6 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from lcml.circuits.views import WindowView
 from lcml.explain.contributions import contributions, explain
 from lcml.explain.groups import feature_groups, summed
 from lcml.explain.pixels import evidence, image_shape, pictures, place_of
@@ -42,6 +43,24 @@ def test_evidence_lies_where_conditions_read_and_is_all_there() -> None:
     alone = np.zeros((1, len(groups)))
     alone[0, next(i for i, g in enumerate(groups) if g.part == 0 and g.cell == 2)] = 4.0
     assert evidence(model, groups, alone)[0].tolist() == [[0] * 4, [1, 2, 1, 0], [0] * 4]
+
+
+def test_positions_count_as_their_cell_weighs_them() -> None:
+    """The left cell reaches over to the right one: its windows, at columns 0, 1 and 2, count 3, 2 and 1 times."""
+    plain = parts_model()
+    view = plain.parts[0].view
+    assert isinstance(view, WindowView)
+    model = replace(plain, parts=(replace(plain.parts[0], view=replace(view, overlap=(0, 1))), plain.parts[1]))
+    groups = feature_groups(model)
+    alone = np.zeros((1, len(groups)))
+    number = next(i for i, g in enumerate(groups) if g.part == 0 and g.cell == 2 and g.features[0] % 4 == 0)
+    alone[0, number] = 12.0
+    assert evidence(model, groups, alone)[0].tolist() == [[0] * 4, [3, 5, 3, 1], [0] * 4]
+    image = IMAGE.copy()
+    image[1] = [0.75, 1.0, 1.0, 0.5]  # both: 0.75, 1 and 0.5, of which the cell has 2.25, 2 and 0.5
+    place = place_of(model, groups[number], image.ravel())
+    assert place is not None
+    assert (place.row, place.column) == (1, 0)
 
 
 def test_blocks_of_pixels_are_shown_as_large_as_they_are() -> None:

@@ -82,9 +82,10 @@ def test_worlds_of_twelve_variables() -> None:
     check_against_worlds(model, worlds, worlds[1234])
 
 
-def test_worlds_of_windows() -> None:
+@pytest.mark.parametrize("overlap", [(0, 0), (2, 1)])
+def test_worlds_of_windows(overlap: tuple[int, int]) -> None:
     """A window of 2 x 2 over 3 x 3 truth values and a border, in four cells: pixels are in several windows."""
-    window = WindowView((1, 3, 3), (2, 2), padding=(1, 0), grid=(2, 2))
+    window = WindowView((1, 3, 3), (2, 2), padding=(1, 0), grid=(2, 2), overlap=overlap)
     part = Part.full(window, initial_circuit(window_vtree(window)))
     rng = np.random.default_rng(2)
     weights, bias = rng.normal(size=(3, part.n_features)), rng.normal(size=3)
@@ -104,6 +105,22 @@ def test_bounds_hold_for_values_between() -> None:
             bound = search._opened([search._root(free)])[0]
             margins = search.margins.of(search.domain, np.where(free, x, own)).min()
             assert bound is None or bound <= margins + 1e-9
+
+
+@pytest.mark.parametrize("root", [False, True])
+def test_bounds_hold_under_cells_that_overlap(root: bool) -> None:
+    window = WindowView((1, 3, 3), (2, 2), padding=(1, 0), grid=(2, 2), root=root, overlap=(2, 1))
+    part = Part.full(window, initial_circuit(window_vtree(window)))
+    rng = np.random.default_rng(3)
+    weights, bias = rng.normal(size=(3, part.n_features)), rng.normal(size=3)
+    model = LogisticCircuit(ScaleEncoder(np.zeros(9), np.ones(9)), (part,), ("a", "b", "c"), weights, bias)
+    x = rng.random((200, 9))
+    for own in x[:9]:
+        search = Search(model, own)
+        free = np.arange(9) % 2 == 0
+        bound = search._opened([search._root(free)])[0]
+        margins = search.margins.of(search.domain, np.where(free, x, own)).min()
+        assert bound is None or bound <= margins + 1e-9
 
 
 def test_windows_are_bounded() -> None:

@@ -1,5 +1,6 @@
 """Models for the export tests, and how to run what was exported."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -136,7 +137,7 @@ def run_reference(path: Path, features: NDArray[Any]) -> dict[str, NDArray[Any]]
 
 @st.composite
 def window_views(draw: st.DrawFn, image_shape: tuple[int, int, int]) -> WindowView:
-    """Small windows with and without padding, strides, grids, roots and chosen channels; few variables."""
+    """Small windows with and without padding, strides, grids, overlaps, roots, chosen channels; few variables."""
     runs = []
     for size in image_shape[1:]:
         window, stride = draw(st.integers(1, min(2, size))), draw(st.integers(1, 2))
@@ -146,7 +147,9 @@ def window_views(draw: st.DrawFn, image_shape: tuple[int, int, int]) -> WindowVi
     window_size, strides, paddings, grid = zip(*runs, strict=True)
     order = draw(st.permutations(range(image_shape[0])))
     channels = draw(st.sampled_from([None, tuple(order[:1]), tuple(order[:2])]))
-    return WindowView(image_shape, window_size, strides, paddings, grid, draw(st.booleans()), channels)
+    view = WindowView(image_shape, window_size, strides, paddings, grid, draw(st.booleans()), channels)
+    rows, columns = (draw(st.integers(0, min(2, positions - 1))) for positions in view.position_grid)
+    return replace(view, overlap=(rows, columns))
 
 
 @st.composite

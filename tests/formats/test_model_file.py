@@ -173,8 +173,8 @@ def test_what_is_no_readable_file_is_refused(tmp_path: Path) -> None:
 
 def test_a_newer_file_and_another_kind_are_named(tmp_path: Path) -> None:
     path = tmp_path / "file"
-    write_container(path, "lcml model", 6, {}, {})
-    with pytest.raises(FormatError, match="of version 6, newer than the 5 known here: upgrade lcml"):
+    write_container(path, "lcml model", 7, {}, {})
+    with pytest.raises(FormatError, match="of version 7, newer than the 6 known here: upgrade lcml"):
         load_model(path)
     write_container(path, "lcml checkpoint", 1, {}, {})
     with pytest.raises(FormatError, match="expected a lcml model file, found a 'lcml checkpoint'"):
@@ -378,6 +378,20 @@ def test_a_threshold_is_stored_where_it_is_not_a_half(model: LogisticCircuit, sa
         write_container(tmp_path / "wrong.lcml", "lcml model", 4, {**content, "threshold": wrong}, arrays)
         with pytest.raises(FormatError, match="expected a threshold, a number above 0 and below 1, found"):
             load_model(tmp_path / "wrong.lcml")
+
+
+def test_cells_that_overlap_have_a_version_of_their_own(tmp_path: Path) -> None:
+    """Older programs, which would take means over cells alone, refuse it."""
+    window = WindowView((1, 4, 4), (2, 2), grid=(2, 2), overlap=(1, 0), root=True)
+    part = Part.full(window, initial_circuit(window_vtree(window)))
+    weights = np.random.default_rng(0).normal(size=(3, part.n_features))
+    model = LogisticCircuit(ScaleEncoder(np.zeros(16), np.ones(16)), (part,), ("a", "b", "c"), weights, np.zeros(3))
+    save_model(model, tmp_path / "m.lcml")
+    assert json.loads(zipfile.ZipFile(tmp_path / "m.lcml").read("lcml.json"))["version"] == 6
+    again = load_model(tmp_path / "m.lcml")
+    assert again.parts[0].view == window
+    x = np.random.default_rng(1).random((5, 16))
+    np.testing.assert_array_equal(again.logits(x), model.logits(x))
 
 
 def test_conditions_that_carry_weights_in_some_cells_alone(tmp_path: Path) -> None:

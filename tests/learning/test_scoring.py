@@ -178,10 +178,10 @@ def test_limits_on_elements_and_features_hold() -> None:
 
 
 @pytest.mark.parametrize("criterion", ["gain", "variance"])
-@pytest.mark.parametrize("root", [False, True])
-def test_scores_of_windows_match_their_formulas(criterion: Criterion, root: bool) -> None:
+@pytest.mark.parametrize(("root", "overlap"), [(False, (0, 0)), (True, (0, 0)), (True, (1, 0))])
+def test_scores_of_windows_match_their_formulas(criterion: Criterion, root: bool, overlap: tuple[int, int]) -> None:
     # every candidate of every cell by plain loops: pool f x first, take the square root, only then square
-    view = WindowView((1, 3, 5), (2, 3), grid=(2, 1), root=root)
+    view = WindowView((1, 3, 5), (2, 3), grid=(2, 1), root=root, overlap=overlap)
     circuit = grown(window_vtree(view), seed=1, rounds=1)
     part = Part.full(view, circuit)
     generator = np.random.default_rng(2)
@@ -196,9 +196,9 @@ def test_scores_of_windows_match_their_formulas(criterion: Criterion, root: bool
     for (element, variable), score in found.items():
         expected = 0.0
         for first, stop in pairwise(view.cell_start.tolist()):
-            f = flow[:, first:stop, element]
-            phi = (f * q[:, view.index[first:stop, variable]]).mean(axis=1)
-            f = f.mean(axis=1)
+            f, weights = flow[:, first:stop, element], view.position_weight[first:stop]
+            phi = np.average(f * q[:, view.index[first:stop, variable]], axis=1, weights=weights)
+            f = np.average(f, axis=1, weights=weights)
             feature = np.sqrt(f) if root else f
             for k in range(3):
                 r, h = residual[:, k], curvature[:, k]

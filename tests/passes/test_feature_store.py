@@ -32,6 +32,7 @@ WINDOWS = [
     WindowView((1, 4, 5), (2, 3), grid=(2, 1)),
     WindowView((2, 4, 4), (2, 2), stride=(1, 2), padding=(1, 0), grid=(2, 2), root=True),
     WindowView((3, 1, 6), (1, 4), channels=(2, 0), root=True),
+    WindowView((1, 4, 5), (2, 2), padding=(1, 0), grid=(2, 2), root=True, overlap=(1, 1)),
 ]
 
 
@@ -50,7 +51,10 @@ def by_hand(part: Part, q: NDArray[np.float64]) -> NDArray[np.float64]:
             p = example[position]
             flows.append(np.concatenate([p, 1 - p, brute_flows(part.circuit, p)])[part.weighted])
         bounds = view.cell_start.tolist()
-        cells = [np.mean(flows[first:stop], axis=0) for first, stop in itertools.pairwise(bounds)]
+        cells = [
+            np.average(flows[first:stop], axis=0, weights=view.position_weight[first:stop])
+            for first, stop in itertools.pairwise(bounds)
+        ]
         columns.append(np.concatenate(cells))
     assert n == view.index.shape[1]
     values = np.array(columns).T
@@ -63,6 +67,7 @@ def by_hand(part: Part, q: NDArray[np.float64]) -> NDArray[np.float64]:
         *(SelectedView(7, inputs) for inputs in [(7, 7, 7), (2, 7, 4), (6, 0, 6), (5, 5, 5)]),
         WindowView((4, 2, 3), (2, 2), channels=(2, 1), padding=(0, 1), grid=(1, 2), root=True),
         WindowView((4, 2, 3), (2, 3), channels=(3,)),
+        WindowView((1, 4, 6), (2, 2), grid=(2, 2), root=True, overlap=(1, 2)),
     ],
 )
 def test_the_kernel_reads_what_a_view_reads(view: View) -> None:

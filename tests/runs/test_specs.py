@@ -27,6 +27,7 @@ def places(text: str, shape: tuple[int, int, int], names: tuple[str, ...] = ()) 
         (" whole , offset=1x2", ViewSpec(offset=(1, 2))),
         ("window=7", ViewSpec((7, 7))),
         ("window=7,stride=2,padding=1,grid=4,root", ViewSpec((7, 7), (2, 2), (1, 1), (4, 4), True)),
+        ("window=5,grid=4,overlap=2x1", ViewSpec((5, 5), grid=(4, 4), overlap=(2, 1))),
         ("root,grid=1x3,window=1x5", ViewSpec((1, 5), grid=(1, 3), root=True)),
         ("window=3,channels=0+2,apart", ViewSpec((3, 3), channels=(0, 2), apart=True)),
         ("window=3,channels=x+", ViewSpec((3, 3), channels=("x+",))),
@@ -67,6 +68,8 @@ def test_a_window_over_all_channels_or_one_part_for_each() -> None:
     ((view, tree),) = places("window=3x2,grid=2,root,offset=0x1", (2, 6, 6))
     assert view == WindowView((2, 6, 6), (3, 2), grid=(2, 2), root=True)
     assert tree.same_as(vtree.grid(3, 2, (0, 1), n_channels=2))
+    ((view, _),) = places("window=3,grid=2,overlap=1", (2, 6, 6))
+    assert view == WindowView((2, 6, 6), (3, 3), grid=(2, 2), overlap=(1, 1))
     apart = places("window=3,apart", (3, 6, 6))
     assert [view for view, _ in apart] == [WindowView((3, 6, 6), (3, 3), channels=(k,)) for k in range(3)]
     assert all(tree.same_as(vtree.grid(3, 3)) for _, tree in apart)
@@ -99,6 +102,7 @@ def test_the_whole_example_under_the_vtree_chosen_and_under_another() -> None:
         ("window=3,channels=0+grey", "channels: found 'grey'; choose different ones"),
         ("window=9", "window of 9 rows on an image of 6"),
         ("window=3,grid=5", "grid of 5 rows over 4 rows of positions"),
+        ("window=3,overlap=4", "overlap of 4 rows over 4 rows of positions"),
         ("window=3,stride=0", "stride: expected 2 integers of at least 1"),
     ],
 )

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-Array = Any
+from lcml.backend.base import Array, Places
 
 _BLOCK = 64  # threads of a block; small, so that few examples still reach every multiprocessor
 _SCRATCH = 1 << 30
@@ -32,17 +32,19 @@ __device__ static inline Real literal(int number, int n_variables, const int* re
 // of n_wanted where no cell has two positions; out (rows, n_examples). All else as in lcml.backend.kernels.products.
 extern "C" __global__ void lcml_products(
     const Real* __restrict__ x, Index n_examples, int n_cells, int n_variables, const int* __restrict__ index,
-    const int* __restrict__ cell_start, int n_gates, int n_slots, int n_wanted, const int* __restrict__ wire_start,
-    const int* __restrict__ wires, const int* __restrict__ slot_start, const int* __restrict__ factor_start,
-    const int* __restrict__ factors, const int* __restrict__ wanted, const int* __restrict__ rows, int root, int scale,
-    Real* scratch, Out* __restrict__ out) {
+    const int* __restrict__ cell_start, const int* __restrict__ position_weight, int n_gates, int n_slots, int n_wanted,
+    const int* __restrict__ wire_start, const int* __restrict__ wires, const int* __restrict__ slot_start,
+    const int* __restrict__ factor_start, const int* __restrict__ factors, const int* __restrict__ wanted,
+    const int* __restrict__ rows, int root, int scale, Real* scratch, Out* __restrict__ out) {
     const Index n_lanes = (Index)gridDim.x * blockDim.x, lane = (Index)blockIdx.x * blockDim.x + threadIdx.x;
     const Index n_threads = n_lanes * gridDim.y;
     Real* const flow = scratch + blockIdx.y * n_lanes + lane;
     Real* const total = flow + n_slots * n_threads;
     for (int cell = (int)blockIdx.y; cell < n_cells; cell += (int)gridDim.y) {
         const int first = cell_start[cell], stop = cell_start[cell + 1];
-        const Real share = (Real)1 / (Real)(stop - first);
+        int of_cell = 0;
+        for (int position = first; position < stop; ++position) of_cell += position_weight[position];
+        const Real share = (Real)1 / (Real)of_cell;
         for (Index i = lane; i < n_examples; i += n_lanes) {
             for (int position = first; position < stop; ++position) {
                 const int* const reads = index + (Index)position * n_variables;
@@ -57,7 +59,7 @@ extern "C" __global__ void lcml_products(
                     }
                 }
                 for (int w = 0; w < n_wanted; ++w) {
-                    Real value = flow[wanted[w] * n_threads];
+                    Real value = flow[wanted[w] * n_threads] * position_weight[position];
                     if (position > first) value += total[w * n_threads];
                     if (position + 1 < stop) {
                         total[w * n_threads] = value;
@@ -100,7 +102,7 @@ def grid(
 
 def product_features(
     xp: Any,
-    view: tuple[Array, Array, bool],
+    view: Places,
     program: tuple[Array, ...],
     examples: Array,
     rows: Array,
@@ -116,7 +118,7 @@ def product_features(
     n_examples, n_inputs = examples.shape
     if not n_examples:
         return
-    (index, cell_start, root), (_, _, slot_start, factor_start, _, wanted) = view, program
+    (index, cell_start, position_weight, root), (_, _, slot_start, factor_start, _, wanted) = view, program
     (n_positions, n_variables), n_cells = index.shape, len(cell_start) - 1
     n_gates, n_slots, n_wanted = len(slot_start) - 1, len(factor_start) - 1, len(wanted)
     x = xp.zeros((n_inputs + 1, n_examples), dtype=examples.dtype)
@@ -125,7 +127,8 @@ def product_features(
     scratch = xp.empty(cut.scratch_shape, dtype=x.dtype)
     sizes = map(np.int32, (n_cells, n_variables))
     counts, pooling = map(np.int32, (n_gates, n_slots, n_wanted)), map(np.int32, (root, scale))
-    arguments = (x, np.int64(n_examples), *sizes, index, cell_start, *counts, *program, rows, *pooling, scratch, out)
+    places = index, cell_start, position_weight
+    arguments = (x, np.int64(n_examples), *sizes, *places, *counts, *program, rows, *pooling, scratch, out)
     _kernel(xp, x.dtype.name, out.dtype.name)((cut.n_blocks, cut.n_cells), (_BLOCK,), arguments)
 
 

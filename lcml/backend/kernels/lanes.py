@@ -98,18 +98,22 @@ def stream(typing_context: Any, array: Any, index: Any, vector: Any) -> Any:
     return types.void(array, types.intp, vector), generate
 
 
-@_instruction
-def spread(typing_context: Any, array: Any, index: Any) -> Any:
-    """array[index] in every lane."""
-    kind = Vector(array.dtype)
+def _spread(lanes: int) -> Any:
+    def typed(typing_context: Any, array: Any, index: Any) -> Any:
+        kind = Vector(array.dtype, lanes)
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        value = builder.load(_place(context, builder, signature.args[0], *arguments))
-        empty = ir.Constant(context.get_value_type(kind), ir.Undefined)
-        first = builder.insert_element(empty, value, cgutils.int32_t(0))
-        return builder.shuffle_vector(first, empty, ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES))
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            value = builder.load(_place(context, builder, signature.args[0], *arguments))
+            empty = ir.Constant(context.get_value_type(kind), ir.Undefined)
+            first = builder.insert_element(empty, value, cgutils.int32_t(0))
+            return builder.shuffle_vector(first, empty, ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes))
 
-    return kind(array, types.intp), generate
+        return kind(array, types.intp), generate
+
+    return _instruction(typed)
+
+
+spread, spread_many = _spread(LANES), _spread(MANY_LANES)  # array[index] in every lane
 
 
 def _arithmetic(name: str) -> Any:

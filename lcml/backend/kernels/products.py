@@ -12,7 +12,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from lcml.backend.kernels.compiled import compiled
-from lcml.backend.kernels.lanes import MANY_LANES, add, load_many, multiply, store
+from lcml.backend.kernels.lanes import MANY_LANES, add, load_many, multiply, spread_many, store
 
 
 @compiled(fastmath=True)
@@ -20,6 +20,7 @@ def product_features(
     examples: NDArray[Any],
     index: NDArray[np.int32],
     cell_start: NDArray[np.int32],
+    position_weight: NDArray[np.int32],
     root: bool,
     wire_start: NDArray[np.int32],
     wires: NDArray[np.int32],
@@ -33,7 +34,7 @@ def product_features(
 ) -> None:
     """Write the features of `examples` (n_examples, n_inputs) to out[rows], see lcml.passes.feature_map.FeatureMap.
 
-    index (n_positions, n_variables), cell_start (n_cells + 1,), root: of the view. From wire_start to wanted, a
+    index (n_positions, n_variables) to root: of the view. From wire_start to wanted, a
     lcml.passes.products.ProductProgram: gates stand from the root down; gate g sums the slots
     wires[wire_start[g]:wire_start[g+1]] (none: 1) and feeds the slots slot_start[g]:slot_start[g+1]; a slot multiplies
     its gate's flow by the literals factors[factor_start[s]:factor_start[s+1]]. wanted (n_wanted,): slots. rows
@@ -55,6 +56,7 @@ def product_features(
     flow = np.ones((n_read + 2) * MANY_LANES, examples.dtype)  # of slots, 1, and of a gate that several slots lead to
     of_all, of_several = n_read * MANY_LANES, (n_read + 1) * MANY_LANES
     total = np.empty(n_wanted * MANY_LANES, examples.dtype)
+    weight = np.empty(1, examples.dtype)  # of the position
     for w in range(n_wanted):
         wanted_at[wanted[w]] = w
     for first in range(0, n_examples, MANY_LANES):
@@ -66,11 +68,12 @@ def product_features(
             literal[complements + at] = one - literal[at]
         for cell in range(len(cell_start) - 1):
             begin, end = cell_start[cell], cell_start[cell + 1]
-            share = one / examples.dtype.type(end - begin)
+            share = one / examples.dtype.type(position_weight[begin:end].sum())
             is_pooled = begin + 1 < end
             if is_pooled:
                 total[:] = 0
             for position in range(begin, end):
+                weight[0] = position_weight[position]
                 for variable in range(n_variables):
                     at = index[position, variable] * MANY_LANES
                     row[variable], row[n_variables + variable] = at, complements + at
@@ -90,7 +93,7 @@ def product_features(
                             store(flow, place[slot], value)
                         to = wanted_at[slot] * MANY_LANES
                         if to >= 0 and is_pooled:
-                            store(total, to, add(load_many(total, to), value))
+                            store(total, to, add(load_many(total, to), multiply(value, spread_many(weight, 0))))
                         elif to >= 0:
                             store(total, 0, value)
                             to_row = rows[cell * n_wanted + wanted_at[slot]]

@@ -38,6 +38,7 @@ for name, view in {
     "cells": WindowView((1, 5, 6), (2, 3), grid=(2, 3)),
     "padding": WindowView((2, 4, 4), (2, 2), stride=(1, 2), padding=(1, 1), grid=(1, 2), root=True),
     "a cell each": WindowView((2, 4, 4), (2, 2), stride=(1, 2), padding=(1, 1), grid=(5, 3)),
+    "overlap": WindowView((1, 5, 6), (2, 3), grid=(2, 2), root=True, overlap=(1, 2)),
     "channels": WindowView((3, 1, 6), (1, 4), channels=(2, 0), root=True),
 }.items():
     VIEWS[name] = view, grown(window_vtree(view), seed=3, rounds=4, per_round=5)
@@ -69,7 +70,7 @@ def test_features(backend: Any, name: str, n_examples: int, most: int) -> None:
     found = backend.asarray(np.full((len(expected) + 3, n_examples), 7.0))
     cuda_products.product_features(
         backend.xp,
-        (backend.asarray(view.index), backend.asarray(view.cell_start), view.root),
+        (*map(backend.asarray, (view.index, view.cell_start, view.position_weight)), view.root),
         tuple(map(backend.asarray, program)),
         backend.asarray(q),
         backend.asarray(rows),
