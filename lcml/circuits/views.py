@@ -125,10 +125,10 @@ class WindowView(_Stored):
     grid (rows, columns): the rows of positions are cut into that many runs, the columns likewise, as equal in size as
     possible, the longer ones first; each pair of runs is a cell
     root: whether pooled flows are square-rooted; channels: those that the window reads, None for all
-    overlap (rows, columns): with o, a cell reaches o positions into its neighbours. The weight of row y in a run is how
-    many of the rows y - o, ..., y + o lie in it, rows beyond the border being the outermost; that of a position is its
-    row's times its column's. So weights fall in equal steps over the 2 o positions around where two cells meet, and
-    what moves across goes over bit by bit from one to the other.
+    overlap (rows, columns): with o, a cell reaches o positions into its neighbours, at most through them. The weight of
+    row y in a run is how many of the rows y - o, ..., y + o lie in it, rows beyond the border being the outermost; that
+    of a position is its row's times its column's. So weights fall in equal steps over the 2 o positions around where
+    two cells meet, and what moves across goes over bit by bit from one to the other.
 
     Window variables are ordered by channel, then row, then column. Positions are ordered by cell, then row, then
     column; one that several cells have comes once for each. Raises SettingsError where the parts do not fit.
@@ -163,10 +163,10 @@ class WindowView(_Stored):
             if self.grid[axis] > self.position_grid[axis]:
                 what = f"view: grid of {self.grid[axis]} {name} over {self.position_grid[axis]} {name} of positions"
                 raise SettingsError(f"{what}; use fewer cells or a smaller stride")
-            if self.overlap[axis] >= self.position_grid[axis]:
-                overlap, positions = self.overlap[axis], self.position_grid[axis]
-                what = f"view: overlap of {overlap} {name} over {positions} {name} of positions"
-                raise SettingsError(f"{what}; use a smaller one")
+            least_run = self.position_grid[axis] // self.grid[axis]
+            if self.overlap[axis] > least_run:
+                what = f"view: overlap of {self.overlap[axis]} {name} into cells of {least_run}"
+                raise SettingsError(f"{what}; use a smaller one, or fewer cells")
         if self.channels is not None:
             last = self.image_shape[0] - 1
             _check_integers("channels", self.channels, None, 0)

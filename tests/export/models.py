@@ -148,7 +148,8 @@ def window_views(draw: st.DrawFn, image_shape: tuple[int, int, int]) -> WindowVi
     order = draw(st.permutations(range(image_shape[0])))
     channels = draw(st.sampled_from([None, tuple(order[:1]), tuple(order[:2])]))
     view = WindowView(image_shape, window_size, strides, paddings, grid, draw(st.booleans()), channels)
-    rows, columns = (draw(st.integers(0, min(2, positions - 1))) for positions in view.position_grid)
+    sizes = zip(view.position_grid, view.grid, strict=True)
+    rows, columns = (draw(st.integers(0, min(2, positions // cells))) for positions, cells in sizes)
     return replace(view, overlap=(rows, columns))
 
 

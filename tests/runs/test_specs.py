@@ -102,7 +102,7 @@ def test_the_whole_example_under_the_vtree_chosen_and_under_another() -> None:
         ("window=3,channels=0+grey", "channels: found 'grey'; choose different ones"),
         ("window=9", "window of 9 rows on an image of 6"),
         ("window=3,grid=5", "grid of 5 rows over 4 rows of positions"),
-        ("window=3,overlap=4", "overlap of 4 rows over 4 rows of positions"),
+        ("window=3,grid=2,overlap=3", "overlap of 3 rows into cells of 2"),
         ("window=3,stride=0", "stride: expected 2 integers of at least 1"),
     ],
 )
