@@ -8,8 +8,8 @@ and pooling is a product with the matrix that averages over cells.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial, reduce
-from typing import Any
+from functools import cache, partial, reduce
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,14 +58,14 @@ def _read_windows(graph: Graph, view: View, inputs: str) -> str:
 
 def pooled_logits(graph: Graph, parts: Sequence[PooledPart], encoded: str) -> str:
     """(n_examples, n_sets) what `parts` add to the logits, of encoded (n_examples, n_inputs)."""
-    with_programs = any(part.program is not None for part in parts)
-    inputs = graph.op("Transpose", encoded, perm=[1, 0]) if with_programs else ""
+    by_place = any(part.program is not None and not _overlaps(part.part.view) for part in parts)
+    inputs = graph.op("Transpose", encoded, perm=[1, 0]) if by_place else ""
     added = [_pooled_logits(graph, part, encoded, inputs) for part in parts]
     return graph.op("Transpose", reduce(partial(graph.op, "Add"), added), perm=[1, 0])
 
 
 def _pooled_logits(graph: Graph, part: PooledPart, encoded: str, inputs: str) -> str:
-    """(n_sets, n_examples) what `part` adds; inputs: `encoded` transposed, which programs read."""
+    """(n_sets, n_examples) what `part` adds; inputs: `encoded` transposed, which programs read by place."""
     n_sets, n_cells, n_rows = part.weights.shape
     if part.program is None:
         pooled = pass_features(graph, part.part.circuit, part.part.view, part.flows, encoded)
@@ -113,14 +113,14 @@ def _tile(view: View, n_rows: int) -> int:
 
 def _program_features(graph: Graph, view: View, program: Program, encoded: str, inputs: str) -> str:
     """(n_rows, n_cells, n_examples) features of `program`, or roots of its sums; inputs: `encoded` transposed."""
-    sizes = np.diff(_once(view).cell_start)
+    once = _once(view)
+    sizes = np.diff(once.cell_start)
     columns = 4 * sizes.max() * len(sizes) * _tile_of_program(view, program)
-    is_once = _once(view) is not view
-    literals = literal_rows(graph, _once(view), encoded) if is_once else _literals_by_place(graph, view, inputs)
+    literals = literal_rows(graph, once, encoded) if _overlaps(view) else _literals_by_place(graph, view, inputs)
     blocks = feature_blocks(graph, program, literals, max(1, BLOCK_BYTES // columns))
-    if is_once:
-        by_cell = graph.concat([_pool(graph, view, rows, n_rows) for n_rows, rows in blocks])
-        by_cell = graph.op("Transpose", by_cell, perm=[0, 2, 1])
+    if _overlaps(view):
+        pooled = graph.concat([_pool(graph, view, rows, n_rows) for n_rows, rows in blocks])
+        by_cell = graph.op("Transpose", pooled, perm=[0, 2, 1])
     else:
         mean = graph.constant(np.full((1, sizes.max()), 1 / sizes.max()), np.float32)
         pooled = graph.concat([graph.op("MatMul", mean, rows) for _, rows in blocks])
@@ -130,11 +130,14 @@ def _program_features(graph: Graph, view: View, program: Program, encoded: str, 
     return _roots(graph, view, program, by_cell) if view.root else by_cell
 
 
+def _overlaps(view: View) -> TypeGuard[WindowView]:
+    return isinstance(view, WindowView) and any(view.overlap)
+
+
+@cache
 def _once(view: View) -> View:
     """The view, or where its cells overlap one of a single cell, which has every position once."""
-    if isinstance(view, WindowView) and any(view.overlap):
-        return replace(view, grid=(1, 1), overlap=(0, 0))
-    return view
+    return replace(view, grid=(1, 1), overlap=(0, 0)) if _overlaps(view) else view
 
 
 def _literals_by_place(graph: Graph, view: View, inputs: str) -> str:
@@ -176,7 +179,7 @@ def _pool(graph: Graph, view: View, rows: str, n_rows: int, kind: Any = np.float
     if view.n_cells == view.n_positions:
         return by_position
     number = np.arange(view.n_positions)
-    if isinstance(view, WindowView) and once is not view:  # row by row
+    if _overlaps(view):  # there it is row by row
         row, column = ((view.position_origin + view.padding) // view.stride).T
         number = row * view.position_grid[1] + column
     shares = np.zeros((once.n_positions, view.n_cells))

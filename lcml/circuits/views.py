@@ -128,7 +128,7 @@ class WindowView(_Stored):
     overlap (rows, columns): with o, a cell reaches o positions into its neighbours, at most through them. The weight of
     row y in a run is how many of the rows y - o, ..., y + o lie in it, rows beyond the border being the outermost; that
     of a position is its row's times its column's. So weights fall in equal steps over the 2 o positions around where
-    two cells meet, and what moves across goes over bit by bit from one to the other.
+    two cells meet, where runs are as long, and what moves across goes over bit by bit from one to the other.
 
     Window variables are ordered by channel, then row, then column. Positions are ordered by cell, then row, then
     column; one that several cells have comes once for each. Raises SettingsError where the parts do not fit.
@@ -163,6 +163,8 @@ class WindowView(_Stored):
             if self.grid[axis] > self.position_grid[axis]:
                 what = f"view: grid of {self.grid[axis]} {name} over {self.position_grid[axis]} {name} of positions"
                 raise SettingsError(f"{what}; use fewer cells or a smaller stride")
+            if self.overlap[axis] and self.grid[axis] == 1:
+                raise SettingsError(f"view: overlap of {self.overlap[axis]} {name}, but one cell; give a grid as well")
             least_run = self.position_grid[axis] // self.grid[axis]
             if self.overlap[axis] > least_run:
                 what = f"view: overlap of {self.overlap[axis]} {name} into cells of {least_run}"

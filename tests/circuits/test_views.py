@@ -104,7 +104,7 @@ def test_cells_that_overlap_by_hand() -> None:
 
 @given(window_views(), st.integers(0, 3), st.integers(0, 3))
 def test_weights_of_cells_that_overlap_match_loops(view: WindowView, rows: int, columns: int) -> None:
-    runs = [size // cells for size, cells in zip(view.position_grid, view.grid, strict=True)]
+    runs = [size // cells if cells > 1 else 0 for size, cells in zip(view.position_grid, view.grid, strict=True)]
     overlap = min(rows, runs[0]), min(columns, runs[1])
     view = replace(view, overlap=overlap)
     once = replace(view, grid=(1, 1), overlap=(0, 0))
@@ -122,7 +122,7 @@ def test_weights_of_cells_that_overlap_match_loops(view: WindowView, rows: int, 
 
 
 def test_files_of_views_without_overlap() -> None:
-    """They stay as they were; a reader of then refuses a view that overlaps."""
+    """They stay as they were."""
     assert "overlap" not in WindowView((1, 4, 4), (2, 2), grid=(2, 2)).as_dict()
     view = WindowView((1, 4, 4), (2, 2), grid=(2, 2), overlap=(1, 0))
     assert view.as_dict()["overlap"] == [1, 0]
@@ -217,6 +217,7 @@ def test_nonsense_is_no_view(content: Any) -> None:
         ({"grid": (4, 1)}, "grid of 4 rows over 3 rows of positions"),
         ({"stride": (1, 3), "grid": (1, 3)}, "grid of 3 columns over 2 columns of positions"),
         ({"grid": (2, 1), "overlap": (2, 0)}, "overlap of 2 rows into cells of 1; use a smaller one, or fewer cells"),
+        ({"grid": (2, 1), "overlap": (0, 1)}, "overlap of 1 columns, but one cell; give a grid as well"),
         ({"overlap": (0, -1)}, "overlap: expected 2 integers of at least 0"),
         ({"channels": (0, 2)}, "channels: expected different ones of 0 to 1"),
         ({"channels": (1, 1)}, "channels: expected different ones of 0 to 1"),

@@ -16,6 +16,7 @@ from lcml.circuits.parts import Part
 from lcml.circuits.views import WindowView, window_vtree
 from lcml.circuits.vtree import balanced
 from lcml.errors import DataError, SettingsError
+from lcml.explain.bounds import MarginBounds, Margins
 from lcml.explain.counterfactuals import Counterfactual, NoCounterfactual, counterfactual
 from lcml.explain.domains import Domain
 from lcml.explain.reasons import sufficient_reason
@@ -121,6 +122,12 @@ def test_bounds_hold_under_cells_that_overlap(root: bool) -> None:
         bound = search._opened([search._root(free)])[0]
         margins = search.margins.of(search.domain, np.where(free, x, own)).min()
         assert bound is None or bound <= margins + 1e-9
+    # where all is fixed the bound is the margin itself
+    margins = Margins(model, 0)
+    bounds = MarginBounds(margins)
+    found = x @ bounds.linear.T + bounds.rest(x, x)
+    expected = model.logits(x, precision="float64") @ margins.signs.T + margins.offset
+    np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
 def test_windows_are_bounded() -> None:

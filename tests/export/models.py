@@ -149,7 +149,7 @@ def window_views(draw: st.DrawFn, image_shape: tuple[int, int, int]) -> WindowVi
     channels = draw(st.sampled_from([None, tuple(order[:1]), tuple(order[:2])]))
     view = WindowView(image_shape, window_size, strides, paddings, grid, draw(st.booleans()), channels)
     sizes = zip(view.position_grid, view.grid, strict=True)
-    rows, columns = (draw(st.integers(0, min(2, positions // cells))) for positions, cells in sizes)
+    rows, columns = (draw(st.integers(0, min(2, n // cells if cells > 1 else 0))) for n, cells in sizes)
     return replace(view, overlap=(rows, columns))
 
 

@@ -40,12 +40,15 @@ HYPOTHESIS = settings(max_examples=40, deadline=None, suppress_health_check=[Hea
 
 
 def image_model(seed: int = 0, rounds: int = 6) -> LogisticCircuit:
-    """6 x 6 images in two channels: padded 3 x 3 windows on a grid with roots, 2 x 2 windows without, and the whole."""
+    """6 x 6 images in two channels: padded 3 x 3 windows on a grid with roots, 2 x 2 windows without, both
+    in cells that overlap too, and the whole."""
     encoder = ChannelEncoder(ScaleEncoder(np.zeros(36), np.full(36, 255.0)), (6, 6), ("grey", "x+"))
     shape = encoder.output_shape
     views = [
         WindowView(shape, (3, 3), padding=(1, 1), grid=(2, 3), root=True),
         WindowView(shape, (2, 2), stride=(2, 1), grid=(1, 2), channels=(1,)),
+        WindowView(shape, (3, 2), stride=(1, 2), padding=(1, 1), grid=(3, 2), root=True, overlap=(2, 1), channels=(0,)),
+        WindowView(shape, (2, 2), stride=(2, 1), padding=(0, 1), grid=(1, 3), overlap=(0, 2), channels=(1,)),
     ]
     parts = [Part.full(view, grown(window_vtree(view), seed, rounds)) for view in views]
     parts.append(Part.full(IdentityView(72), grown(vtrees.balanced(72), seed, rounds)))
