@@ -8,7 +8,7 @@ and pooling is a product with the matrix that averages over cells.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache, partial, reduce
+from functools import partial, reduce
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -134,7 +134,6 @@ def _overlaps(view: View) -> TypeGuard[WindowView]:
     return isinstance(view, WindowView) and any(view.overlap)
 
 
-@cache
 def _once(view: View) -> View:
     """The view, or where its cells overlap one of a single cell, which has every position once."""
     return replace(view, grid=(1, 1), overlap=(0, 0)) if _overlaps(view) else view

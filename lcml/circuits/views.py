@@ -255,7 +255,7 @@ class WindowView(_Stored):
     @property
     def _runs(self) -> tuple[list[dict[int, int]], list[dict[int, int]]]:
         """The rows, and the columns, of positions of each cell, with their weights."""
-        rows, columns = map(_runs, self.position_grid, self.grid, self.overlap)
+        rows, columns = map(_weighted_runs, self.position_grid, self.grid, self.overlap)
         return rows, columns
 
 
@@ -329,7 +329,7 @@ def windows(view: IdentityView | WindowView, examples: Array, xp: Any) -> Array:
     return xp.stack([xp.reshape(window, (n_examples, view.n_variables)) for window in read], axis=0)
 
 
-def _runs(n_positions: int, n_runs: int, overlap: int) -> list[dict[int, int]]:
+def _weighted_runs(n_positions: int, n_runs: int, overlap: int) -> list[dict[int, int]]:
     """Of every run along an axis the positions that count in it, and how often, see `WindowView`."""
     numbers = np.arange(n_positions)
     near = np.clip(numbers[:, None] + np.arange(-overlap, overlap + 1), 0, n_positions - 1)

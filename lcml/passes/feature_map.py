@@ -114,8 +114,7 @@ class FeatureMap:
             weights = view.position_weight[first:stop].tolist()
             for position, weight in enumerate(weights, first):
                 values = self._of_flows(example_flows(self._plan, shown[position, ...]), shown[position, ...])
-                values = values if weight == 1 else values * weight
-                total = values if total is None else total + values
+                total = values * weight if total is None else total + values * weight
             cells.append(total / sum(weights))
         pooled = xp.concat(cells, axis=0)
         return xp.sqrt(pooled) if view.root else pooled

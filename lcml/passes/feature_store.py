@@ -245,8 +245,8 @@ class FeatureStore(Features):
         self._chunks = list(self.backend.map(extend, range(self.n_chunks)))
 
     def keep(self, parts: Sequence[Part], which: NDArray[np.integer]) -> None:
-        """Have the features of `parts` alone, which are those numbered `which` here; what memory
-        holds is not computed again."""
+        """Have the features of `parts` alone, which are those numbered `which` here; what memory holds is not computed
+        again."""
         rows = self.backend.asarray(self.row_of[which])
         self.parts, self._maps = tuple(parts), None
         if self._chunks is None:

@@ -56,7 +56,7 @@ def product_features(
     flow = np.ones((n_read + 2) * MANY_LANES, examples.dtype)  # of slots, 1, and of a gate that several slots lead to
     of_all, of_several = n_read * MANY_LANES, (n_read + 1) * MANY_LANES
     total = np.empty(n_wanted * MANY_LANES, examples.dtype)
-    weight = np.empty(1, examples.dtype)  # of the position
+    weight = position_weight.astype(examples.dtype)
     for w in range(n_wanted):
         wanted_at[wanted[w]] = w
     for first in range(0, n_examples, MANY_LANES):
@@ -68,12 +68,11 @@ def product_features(
             literal[complements + at] = one - literal[at]
         for cell in range(len(cell_start) - 1):
             begin, end = cell_start[cell], cell_start[cell + 1]
-            share = one / examples.dtype.type(position_weight[begin:end].sum())
+            share = one / weight[begin:end].sum()
             is_pooled = begin + 1 < end
             if is_pooled:
                 total[:] = 0
             for position in range(begin, end):
-                weight[0] = position_weight[position]
                 for variable in range(n_variables):
                     at = index[position, variable] * MANY_LANES
                     row[variable], row[n_variables + variable] = at, complements + at
@@ -93,7 +92,7 @@ def product_features(
                             store(flow, place[slot], value)
                         to = wanted_at[slot] * MANY_LANES
                         if to >= 0 and is_pooled:
-                            store(total, to, add(load_many(total, to), multiply(value, spread_many(weight, 0))))
+                            store(total, to, add(load_many(total, to), multiply(value, spread_many(weight, position))))
                         elif to >= 0:
                             store(total, 0, value)
                             to_row = rows[cell * n_wanted + wanted_at[slot]]
