@@ -49,7 +49,7 @@ def reproduce(
     json: JsonOption = False,
     quiet: Annotated[bool, option("Show no progress.", "--quiet", "-q")] = False,
 ) -> None:
-    """Run the paper's experiments and write its tables beside its claims: circuits and scikit-learn's models.
+    """Run the paper's experiments and write its tables beside its claims: circuits, scikit-learn's models, a CNN.
 
     What is in DIR already is not run again, and an interrupted training goes on, so the same command ends what was
     stopped. Quick rows run first, and the tables are written after each. Test images are read for the final accuracy

@@ -36,6 +36,8 @@ def run(
     require_packages("matplotlib", extra="tracking", purpose="drawing accuracy against size")
     results = _results_there(rows, setup)
     missing = [row for row in rows if row not in results and row in chosen]
+    if any(row.model == "cnn" for row in missing):
+        require_packages("jax", extra="reproduce", purpose="fitting a CNN (--skip '*-cnn' leaves it out)")
     exit_code = 0
     for number, row in enumerate(missing, start=1):
         result, exit_code = _run_row(row, setup, f"{row.name} ({number} of {len(missing)})", quiet=quiet)

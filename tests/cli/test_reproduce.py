@@ -6,6 +6,7 @@ import shutil
 import signal
 import struct
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -115,8 +116,8 @@ def test_what_cannot_be_used_is_refused_before_anything_is_run(
     not_quick = ["reproduce", "--no-tracking", "--data-dir", str(images), "-o", str(first[0])]
     for result, message in (
         (invoke(directory, images), f"{path}: is no row of lcml reproduce"),
-        (invoke(directory, images, "--row", "mnist-100-cnn"), "row: expected one of"),
-        (invoke(directory, images, "--skip", "*-cnn"), "some of them as in '*-svm'; found '*-cnn'"),
+        (invoke(directory, images, "--row", "mnist-100-resnet"), "row: expected one of"),
+        (invoke(directory, images, "--skip", "*-resnet"), "some of them as in '*-svm'; found '*-resnet'"),
         (invoke(directory, images, "--tracking-uri", "sqlite:///a.db"), "no_tracking and tracking_uri contradict"),
         (invoke(first[0], images, "--seed", "1"), "was made with seed 0, but 1 is asked for"),
         (CliRunner().invoke(app, not_quick), "was made with train_fraction 0.02, but 1.0 is asked for"),
@@ -124,6 +125,18 @@ def test_what_cannot_be_used_is_refused_before_anything_is_run(
         assert (result.exit_code, result.stdout) == (2, "")
         assert message in result.stderr
         assert result.stderr.count("\n") == 1
+
+
+def test_without_jax_its_rows_are_refused_or_left_out(
+    images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lcml.cli.common.find_spec", lambda name: None if name == "jax" else find_spec(name))
+    result = invoke(tmp_path / "all", images, "--row", "mnist-2-*")
+    assert (result.exit_code, result.stdout, list(tmp_path.iterdir())) == (2, "", [])
+    assert "(--skip '*-cnn' leaves it out) needs the package jax: pip install 'lcml[reproduce]'" in result.stderr
+    some = ("--row", "mnist-2-*", "--skip", "*-cnn", "--skip", "*-mlp-*", "--skip", "*-flat*", "--skip", "*-best")
+    assert invoke(tmp_path / "some", images, *some).exit_code == 0
+    assert len(list((tmp_path / "some" / "rows").iterdir())) == 3
 
 
 def test_another_seed_divides_otherwise_in_a_place_of_its_own(

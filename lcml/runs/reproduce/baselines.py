@@ -1,4 +1,4 @@
-"""The models of scikit-learn that circuits are compared with. scikit-learn is imported when one is fitted.
+"""The models of other libraries that circuits are compared with, which are imported when one is fitted.
 
 Nothing of them is chosen here, so validation examples are only measured. The paper's appendix has the trees, the layers
 and the SVM's C and gamma. Those of the SVM are MNIST's for both sets: the paper's for Fashion-MNIST (C = 4, gamma = 25)
@@ -22,6 +22,7 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "svm": {"C": 8.0, "gamma": 0.05},
     "mlp-3": {"hidden_layer_sizes": [1000, 500, 250], "max_iter": 50},
     "mlp-5": {"hidden_layer_sizes": [1000, 500, 250, 2000, 250], "max_iter": 50},
+    "cnn": {"filters": [32, 64, 128], "units": 1024, "max_iter": 15, "batch_size": 32},
 }
 """Arguments of the estimators; the others are scikit-learn's defaults. max_iter is a cap that rows record."""
 
@@ -31,8 +32,12 @@ QUICK: Mapping[str, Mapping[str, Any]] = {
     "svm": {},
     "mlp-3": {"max_iter": 1},
     "mlp-5": {"max_iter": 1},
+    "cnn": {"max_iter": 1},
 }
 """What --quick changes of them."""
+
+PACKAGES: Mapping[str, str] = {key: "jax" if key == "cnn" else "scikit-learn" for key in SETTINGS}
+"""What fits each of them."""
 
 _WHITE = 255
 _SVM_CACHE_MB = 1000
@@ -95,6 +100,10 @@ def _estimator(key: str, settings: Mapping[str, Any], seed: int) -> Any:
         from sklearn.svm import SVC
 
         return SVC(**settings, cache_size=_SVM_CACHE_MB)
+    if key == "cnn":
+        from lcml.runs.reproduce.network import ConvolutionalNetwork
+
+        return ConvolutionalNetwork(**settings, random_state=seed)
     from sklearn.neural_network import MLPClassifier
 
     return MLPClassifier(**settings, random_state=seed)

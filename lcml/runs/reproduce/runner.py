@@ -176,11 +176,11 @@ def run_baseline(
     row: Row, setup: Setup, tracker: Tracker, *, should_stop: Callable[[], bool] = never
 ) -> RowResult | None:
     """Fit and record the baseline of a row, None where it was stopped."""
-    splits, settings = _splits(row, setup), row_settings(row, setup)
+    splits, settings, package = _splits(row, setup), row_settings(row, setup), baselines.PACKAGES[row.model]
     tracker.start(
         row.name,
         {"data": row.data, "model": row.model, **settings},
-        {"lcml.data": splits.name, "lcml.backend": "scikit-learn", "lcml.device": "cpu"},
+        {"lcml.data": splits.name, "lcml.backend": package, "lcml.device": "cpu"},
         dataset_record(splits),
     )
     with finishing(tracker, lambda: fitted is None):
@@ -195,7 +195,7 @@ def run_baseline(
         **_of_row(row, setup, splits, settings),
         **dataclasses.asdict(fitted),
         run_id=tracker.run_id,
-        machine=_machine() | {"scikit-learn": version("scikit-learn")},
+        machine=_machine() | {package: version(package)},
     )
 
 

@@ -45,10 +45,10 @@ RESULTS = {
 
 def test_the_rows_of_the_tables() -> None:
     names = [row.name for row in rows_of([1], recipe_names())]
-    models = ["logistic-regression", "forest", "flat", "flat-boolean", "164k", "mlp-3", "svm", "mlp-5", "best"]
+    models = ["logistic-regression", "forest", "flat", "flat-boolean", "164k", "mlp-3", "svm", "cnn", "mlp-5", "best"]
     assert names == [f"{data}-100-{model}" for model in models for data in ("mnist", "fashion")]
-    assert [row.fraction for row in rows_of([3], [])] == [0.02] * 10 + [0.1] * 10 + [1.0] * 10  # the quick ones first
-    assert len({row.name for row in rows_of([1, 2, 3], ["mnist-flat", "fashion-flat", "flat-few"])}) == 3 * 2 * 7
+    assert [row.fraction for row in rows_of([3], [])] == [0.02] * 12 + [0.1] * 12 + [1.0] * 12  # the quick ones first
+    assert len({row.name for row in rows_of([1, 2, 3], ["mnist-flat", "fashion-flat", "flat-few"])}) == 3 * 2 * 8
     assert not [row for row in rows_of([2], recipe_names()) if row.model in ("svm", "forest")]
 
 

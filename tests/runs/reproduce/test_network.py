@@ -1,0 +1,66 @@
+"""The convolutional network by hand: its layers as sums over pixels, its steps as Kingma & Ba write them."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.signal import correlate2d
+
+from lcml.runs.reproduce.baselines import SETTINGS
+from lcml.runs.reproduce.network import ConvolutionalNetwork
+from tests.runs.reproduce.test_baselines import DIGITS
+
+X, Y = (DIGITS.train.features[:] / 255).astype(np.float32), DIGITS.train.labels
+
+
+def network(x: NDArray[Any], y: NDArray[Any], max_iter: int = 1, batch_size: int = 50) -> ConvolutionalNetwork:
+    small = ConvolutionalNetwork(filters=(3, 4), units=7, max_iter=max_iter, batch_size=batch_size, random_state=1)
+    return small.fit(x, y)
+
+
+def logits_of_one(fitted: ConvolutionalNetwork, image: NDArray[Any]) -> NDArray[Any]:
+    maps = [image.astype(np.float64)]
+    for filters, bias in zip(fitted.coefs_[:-2], fitted.intercepts_[:-2], strict=True):
+        convolved = [
+            sum(correlate2d(m, filters[:, :, i, o], mode="same") for i, m in enumerate(maps)) + bias[o]
+            for o in range(filters.shape[3])
+        ]
+        side = len(maps[0])
+        maps = [
+            np.array([[max(0, m[i : i + 2, j : j + 2].max()) for j in range(0, side, 2)] for i in range(0, side, 2)])
+            for m in convolved
+        ]
+    units = np.maximum(0, np.stack(maps, axis=-1).ravel() @ fitted.coefs_[-2] + fitted.intercepts_[-2])
+    return np.asarray(units @ fitted.coefs_[-1] + fitted.intercepts_[-1])
+
+
+@pytest.mark.parametrize("side", [8, 7])  # an odd side is pooled with padding
+def test_a_prediction_is_what_the_layers_make_by_hand(side: int) -> None:
+    images = X.reshape(-1, 8, 8)[:, :side, :side]
+    fitted = network(images.reshape(len(images), -1), 2 * Y, max_iter=10, batch_size=20)
+    by_hand = [fitted.classes_[np.argmax(logits_of_one(fitted, image))] for image in images[:40]]
+    assert fitted.predict(images[:40].reshape(40, -1)).tolist() == by_hand
+    assert len(set(by_hand)) > 2
+
+
+def test_the_first_step_of_adam_goes_as_far_for_every_weight() -> None:
+    before, after = network(X[:50], Y[:50], max_iter=0), network(X[:50], Y[:50], max_iter=1)
+    moved = np.concatenate([(b - a).ravel() for a, b in zip(before.intercepts_, after.intercepts_, strict=True)])
+    moved = np.abs(moved[moved != 0])  # units that no image reaches stay
+    assert np.quantile(moved, [0, 1]) == pytest.approx([1e-3, 1e-3], rel=1e-3)
+
+
+def test_the_network_of_the_paper_has_as_many_weights_as_is_told_and_learns() -> None:
+    fitted = ConvolutionalNetwork(**{**SETTINGS["cnn"], "max_iter": 10}, random_state=0)
+    fitted.fit(X, Y)
+    assert [coefs.shape for coefs in fitted.coefs_] == [
+        *((3, 3, 1, 32), (3, 3, 32, 64), (3, 3, 64, 128)),
+        *((128, 1024), (1024, 10)),  # 8 x 8 pixels are one after three poolings
+    ]
+    assert np.mean(fitted.predict(X) == Y) > 0.98
+    assert np.mean(fitted.predict((DIGITS.valid.features[:] / 255).astype(np.float32)) == DIGITS.valid.labels) > 0.9
+    of_paper = ConvolutionalNetwork(**{**SETTINGS["cnn"], "max_iter": 0}, random_state=0)
+    of_paper.fit(np.zeros((1, 784), np.float32), np.zeros(1, np.int64))
+    n_weights = sum(array.size for array in (*of_paper.coefs_, *of_paper.intercepts_))
+    assert n_weights + 9 * (1024 + 1) == 320 + 18_496 + 73_856 + (2048 + 1) * 1024 + (1024 + 1) * 10 == 2_201_098
