@@ -56,6 +56,12 @@ class Backend(ABC):
         """An array on this backend's device whose values are not set."""
         return self.xp.empty(shape, dtype=dtype)
 
+    def reserve(self, shape: tuple[int, ...], dtype: Any) -> Array:
+        """Zeros on this backend's device, to be kept for long; what is not written to takes no memory on the CPU."""
+        array = self.empty(shape, dtype)
+        array[...] = 0
+        return array
+
     def copy(self, values: Array) -> Array:
         """`values` once more, in rows one after the other."""
         return self.xp.asarray(values, copy=True, order="C")

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from lcml.backend.base import Array, Backend, Places, Program, Structure
 from lcml.backend.machine import available_memory
+from lcml.backend.memory import own_pages
 from lcml.backend.threads import map_in_order, single_threaded_blas
 from lcml.errors import MissingDependencyError, SettingsError
 
@@ -35,6 +36,9 @@ class NumpyBackend(Backend):
 
     def to_host(self, values: Array) -> NDArray[Any]:
         return np.asarray(values)
+
+    def reserve(self, shape: tuple[int, ...], dtype: Any) -> Array:
+        return own_pages(shape, dtype)
 
     def widen(self, values: Array, scale: float) -> Array:
         return np.multiply(values, np.float32(scale), out=self._scratch(values.shape), casting="unsafe")

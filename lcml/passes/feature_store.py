@@ -256,7 +256,9 @@ class FeatureStore(Features):
         def kept(index: int) -> Array:
             assert self._chunks is not None
             chunk, self._chunks[index] = self._chunks[index], None
-            return self.backend.xp.take(chunk, rows, axis=0)
+            fresh = self.backend.reserve((len(which), chunk.shape[1]), self._stored_type)
+            fresh[...] = self.backend.xp.take(chunk, rows, axis=0)
+            return fresh
 
         self.row_of = np.arange(len(which))
         self._chunks = list(self.backend.map(kept, range(self.n_chunks)))
@@ -340,9 +342,9 @@ class FeatureStore(Features):
             self._maps = [FeatureMap(part.view, part.circuit, part.flows, self.backend) for part in self.parts]
         scale, dtype = (self._scale, self._stored_type) if to_keep else (1, self.dtype)
         examples = self._encoded(index)
-        empty = self.backend.empty if self.n_rows == self.n_features else self.backend.xp.zeros
+        array = self.backend.reserve if to_keep else self.backend.empty
         n_rows = max(self.n_rows, self._most_rows()) if to_keep else self.n_rows
-        chunk = empty((n_rows, examples.shape[0]), dtype=dtype)
+        chunk = array((n_rows, examples.shape[0]), dtype)
         first = 0
         for feature_map in self._maps:
             rows = self.row_of[first : first + feature_map.n_rows]
@@ -356,7 +358,7 @@ class FeatureStore(Features):
             return chunk
         spare = int(n_rows * _SPARE_ROWS)
         rows = max(n_rows, min(spare, self._most_rows(spare)))
-        larger = self.backend.xp.zeros((rows, chunk.shape[1]), dtype=self._stored_type)
+        larger = self.backend.reserve((rows, chunk.shape[1]), self._stored_type)
         larger[: chunk.shape[0], :] = chunk
         return larger
 
