@@ -1,7 +1,7 @@
 """Memory for large arrays that are kept for long: pages of their own, which the system has back once they are freed.
 
-The C library's allocator gives each thread an arena. What a thread frees there serves that thread alone: features of an
-earlier fit would stay in memory, of no use to anyone, while other threads compute those of the next.
+The C library's allocator keeps much of what is freed, in an arena of every thread and in pieces between what is still
+in use: features of an earlier fit would stay in memory, of no use to anyone, beside those of the next.
 """
 
 import mmap
