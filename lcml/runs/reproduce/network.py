@@ -6,7 +6,6 @@ of the units are dropped at random in training; Adam (step 0.001) has the mean c
 """
 
 from collections.abc import Sequence
-from functools import partial
 from itertools import pairwise
 from math import isqrt, prod
 from typing import Any
@@ -57,9 +56,10 @@ class ConvolutionalNetwork:
         """(n,) the most probable classes of x (n, side * side)."""
         import jax
 
-        logits, images = jax.jit(partial(_logits, list(zip(self.coefs_, self.intercepts_, strict=True)))), _images(x)
-        parts = (images[first : first + _PREDICTED_AT_ONCE] for first in range(0, len(x), _PREDICTED_AT_ONCE))
-        codes = np.concatenate([np.argmax(logits(part), axis=1) for part in parts])
+        logits, parameters = jax.jit(_logits), list(zip(self.coefs_, self.intercepts_, strict=True))
+        images, firsts = _images(x), range(0, len(x), _PREDICTED_AT_ONCE)
+        parts = (logits(parameters, images[first : first + _PREDICTED_AT_ONCE]) for first in firsts)
+        codes = np.concatenate([np.argmax(part, axis=1) for part in parts])
         return np.asarray(self.classes_[codes])
 
     def _start(self, rng: np.random.Generator, side: int, n_classes: int) -> list[tuple[NDArray[Any], NDArray[Any]]]:
