@@ -1,5 +1,11 @@
-"""The convolutional network by hand: its layers as sums over pixels, its steps as Kingma & Ba write them."""
+"""The convolutional network by hand: its layers as sums over pixels, its steps as Kingma & Ba write them.
 
+It is computed in a process of its own: jax has threads, beside which no other test could fork.
+"""
+
+from collections.abc import Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor
+from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
@@ -12,11 +18,17 @@ from lcml.runs.reproduce.network import ConvolutionalNetwork
 from tests.runs.reproduce.test_baselines import DIGITS
 
 X, Y = (DIGITS.train.features[:] / 255).astype(np.float32), DIGITS.train.labels
+SMALL = {"filters": (3, 4), "units": 7, "max_iter": 1, "batch_size": 50}
 
 
-def network(x: NDArray[Any], y: NDArray[Any], max_iter: int = 1, batch_size: int = 50) -> ConvolutionalNetwork:
-    small = ConvolutionalNetwork(filters=(3, 4), units=7, max_iter=max_iter, batch_size=batch_size, random_state=1)
-    return small.fit(x, y)
+@pytest.fixture(scope="module")
+def apart() -> Iterator[Executor]:
+    with ProcessPoolExecutor(1, get_context("spawn")) as executor:
+        yield executor
+
+
+def fitted_apart(apart: Executor, settings: dict[str, Any], x: NDArray[Any], y: NDArray[Any]) -> ConvolutionalNetwork:
+    return apart.submit(ConvolutionalNetwork(**settings, random_state=1).fit, x, y).result()
 
 
 def logits_of_one(fitted: ConvolutionalNetwork, image: NDArray[Any]) -> NDArray[Any]:
@@ -36,31 +48,33 @@ def logits_of_one(fitted: ConvolutionalNetwork, image: NDArray[Any]) -> NDArray[
 
 
 @pytest.mark.parametrize("side", [8, 7])  # an odd side is pooled with padding
-def test_a_prediction_is_what_the_layers_make_by_hand(side: int) -> None:
+def test_a_prediction_is_what_the_layers_make_by_hand(apart: Executor, side: int) -> None:
     images = X.reshape(-1, 8, 8)[:, :side, :side]
-    fitted = network(images.reshape(len(images), -1), 2 * Y, max_iter=10, batch_size=20)
+    rows = images.reshape(len(images), -1)
+    fitted = fitted_apart(apart, SMALL | {"max_iter": 10, "batch_size": 20}, rows, 2 * Y)
     by_hand = [fitted.classes_[np.argmax(logits_of_one(fitted, image))] for image in images[:40]]
-    assert fitted.predict(images[:40].reshape(40, -1)).tolist() == by_hand
+    assert apart.submit(fitted.predict, rows[:40]).result().tolist() == by_hand
     assert len(set(by_hand)) > 2
 
 
-def test_the_first_step_of_adam_goes_as_far_for_every_weight() -> None:
-    before, after = network(X[:50], Y[:50], max_iter=0), network(X[:50], Y[:50], max_iter=1)
+def test_the_first_step_of_adam_goes_as_far_for_every_weight(apart: Executor) -> None:
+    before, after = (fitted_apart(apart, SMALL | {"max_iter": epochs}, X[:50], Y[:50]) for epochs in (0, 1))
     moved = np.concatenate([(b - a).ravel() for a, b in zip(before.intercepts_, after.intercepts_, strict=True)])
     moved = np.abs(moved[moved != 0])  # units that no image reaches stay
     assert np.quantile(moved, [0, 1]) == pytest.approx([1e-3, 1e-3], rel=1e-3)
 
 
-def test_the_network_of_the_paper_has_as_many_weights_as_is_told_and_learns() -> None:
-    fitted = ConvolutionalNetwork(**{**SETTINGS["cnn"], "max_iter": 10}, random_state=0)
-    fitted.fit(X, Y)
+def test_the_network_of_the_paper_has_as_many_weights_as_is_told_and_learns(apart: Executor) -> None:
+    fitted = fitted_apart(apart, {**SETTINGS["cnn"], "max_iter": 10}, X, Y)
     assert [coefs.shape for coefs in fitted.coefs_] == [
         *((3, 3, 1, 32), (3, 3, 32, 64), (3, 3, 64, 128)),
         *((128, 1024), (1024, 10)),  # 8 x 8 pixels are one after three poolings
     ]
-    assert np.mean(fitted.predict(X) == Y) > 0.98
-    assert np.mean(fitted.predict((DIGITS.valid.features[:] / 255).astype(np.float32)) == DIGITS.valid.labels) > 0.9
-    of_paper = ConvolutionalNetwork(**{**SETTINGS["cnn"], "max_iter": 0}, random_state=0)
-    of_paper.fit(np.zeros((1, 784), np.float32), np.zeros(1, np.int64))
+    others = (DIGITS.test.features[:] / 255).astype(np.float32)
+    train_labels, other_labels = (apart.submit(fitted.predict, x).result() for x in (X, others))
+    assert np.mean(train_labels == Y) > 0.98
+    assert np.mean(other_labels == DIGITS.test.labels) > 0.9
+    blank = np.zeros((1, 784), np.float32), np.zeros(1, np.int64)
+    of_paper = fitted_apart(apart, {**SETTINGS["cnn"], "max_iter": 0}, *blank)
     n_weights = sum(array.size for array in (*of_paper.coefs_, *of_paper.intercepts_))
     assert n_weights + 9 * (1024 + 1) == 320 + 18_496 + 73_856 + (2048 + 1) * 1024 + (1024 + 1) * 10 == 2_201_098
