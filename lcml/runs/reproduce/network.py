@@ -3,6 +3,8 @@
 The paper says no more of it than that and its 2,196K parameters. With 32, 64 and 128 filters, each layer rectified and
 pooled by the maximum of 2x2, odd sides padded, then 1,024 rectified units, there are 2,201,098 on images of 28x28. Half
 of the units are dropped at random in training; Adam (step 0.001) has the mean cross entropy of each batch.
+
+Import this in a process of its own: jax starts threads, beside which no process should fork.
 """
 
 from collections.abc import Sequence
@@ -10,8 +12,11 @@ from itertools import pairwise
 from math import isqrt, prod
 from typing import Any
 
+import jax
 import numpy as np
 from numpy.typing import NDArray
+
+jax.config.update("jax_platforms", "cpu")  # as all that a row is compared with
 
 _FILTER = 3
 _DROPPED = 0.5
@@ -34,8 +39,6 @@ class ConvolutionalNetwork:
 
     def fit(self, x: NDArray[np.float32], y: NDArray[np.int64]) -> "ConvolutionalNetwork":
         """Fit to x (n, side * side), in [0, 1], and classes y (n,)."""
-        import jax
-
         rng, images, size = np.random.default_rng(self.random_state), _images(x), min(self.batch_size, len(x))
         self.classes_, codes = np.unique(y, return_inverse=True)
         parameters = self._start(rng, images.shape[1], len(self.classes_))
@@ -54,8 +57,6 @@ class ConvolutionalNetwork:
 
     def predict(self, x: NDArray[np.float32]) -> NDArray[np.int64]:
         """(n,) the most probable classes of x (n, side * side)."""
-        import jax
-
         logits, parameters = jax.jit(_logits), list(zip(self.coefs_, self.intercepts_, strict=True))
         images, firsts = _images(x), range(0, len(x), _PREDICTED_AT_ONCE)
         parts = (logits(parameters, images[first : first + _PREDICTED_AT_ONCE]) for first in firsts)
@@ -81,8 +82,6 @@ def _images(x: NDArray[np.float32]) -> NDArray[np.float32]:
 
 def _logits(parameters: Any, images: Any, key: Any = None) -> Any:
     """(n, n_classes) of images (n, side, side, 1); with a key, units are dropped and the others doubled."""
-    import jax
-
     *convolutions, (hidden, hidden_bias), (last, last_bias) = parameters
     layout, x = ("NHWC", "HWIO", "NHWC"), images
     for filters, bias in convolutions:
@@ -97,7 +96,6 @@ def _logits(parameters: Any, images: Any, key: Any = None) -> Any:
 
 def _adam(state: Any, n_steps: Any, images: Any, codes: Any, key: Any) -> Any:
     """The state after a step: parameters, and the decaying means of gradients and of their squares."""
-    import jax
 
     def loss(parameters: Any) -> Any:
         logs = jax.nn.log_softmax(_logits(parameters, images, key))
