@@ -15,18 +15,25 @@ if TYPE_CHECKING:
     from lcml.runs.records import RoundRecord
 
 _OF_TABLES = "additive", "trees"
+_OF_PENALTIES = "refine", "average"
 
 
 class TrainProgress(AbstractContextManager["TrainProgress"]):
     """Shows rounds as they end; `first_round` is the one at hand when the context opens; prunes: what is learned may be
-    pruned then, so that the time left is not known."""
+    pruned then, so that the time left is not known; averages: every penalty is tried twice."""
 
     def __init__(
-        self, settings: "LearnSettings", first_round: int = 0, *, quiet: bool = False, prunes: bool = False
+        self,
+        settings: "LearnSettings",
+        first_round: int = 0,
+        *,
+        quiet: bool = False,
+        prunes: bool = False,
+        averages: bool = False,
     ) -> None:
         self._settings, self._quiet, self._first_round, self._prunes = settings, quiet, first_round, prunes
         self._console = Console(stderr=True, highlight=False)
-        self._n_penalties = len(set(settings.l2_path))
+        self._n_penalties = len(set(settings.l2_path)) * (2 if averages else 1)
         self._n_refined = 0
         self._elapsed = 0.0
         self._bars: Progress | None = None
@@ -60,11 +67,12 @@ class TrainProgress(AbstractContextManager["TrainProgress"]):
 
     def round(self, record: "RoundRecord") -> None:
         """A round, or a step of the final path, has ended."""
-        self._n_refined += record.phase == "refine"
+        self._n_refined += record.phase in _OF_PENALTIES
         at_penalty = f"penalty {self._n_refined}/{self._n_penalties}"
         of_phase = {
             "grow": f"round {record.round}",
             "refine": at_penalty,
+            "average": at_penalty,
             "trees": f"{record.round} trees",
             "prune": "pruning",
         }
@@ -86,9 +94,9 @@ class TrainProgress(AbstractContextManager["TrainProgress"]):
                 self._begin("trees", 1, left)
             elif self._n_refined < self._n_penalties:
                 self._begin(f"penalty {self._n_refined + 1}/{self._n_penalties}", self._settings.final_iterations, left)
-            elif self._prunes and record.phase in ("refine", "prune"):
+            elif self._prunes and record.phase in (*_OF_PENALTIES, "prune"):
                 self._begin("pruning", 1, left)
-            elif self._settings.refit and record.phase == "refine":
+            elif self._settings.refit and record.phase in _OF_PENALTIES:
                 self._begin("refit", self._settings.final_iterations, left)
         elif not self._quiet:
             self.say(f"{name}: {figures}{left and ', '}{left}")

@@ -81,7 +81,9 @@ class Learner:
         self._max_features = settings.most_features(self.initial, self._n_sets)
         self._interrupted, self._engine = should_stop, engine
         self._started = monotonic() - (0.0 if state is None else state.seconds)
-        self._valid_set = valid
+        self._valid_set, self._given = valid, train
+        if engine is not None and train.n_images is not None:
+            raise SettingsError("augment: a cluster averages no fits; leave `average` out")
         if self._growth_size(self.initial, len(train.labels)) < len(train.labels):
             if engine is not None:
                 raise SettingsError(
@@ -156,7 +158,8 @@ class Learner:
             yield from self._finish_round((*self.state.history, splits), start, clock.laps, tuple(chosen))
 
     def refine(self) -> Iterator[RoundReport]:
-        """Refit the best circuit to convergence with every penalty, the largest first; the best gets its threshold."""
+        """Refit the best circuit to convergence with every penalty, the largest first; average what did best with fits
+        to the images alone, where that is asked for; the best gets its threshold."""
         if self.state is None:
             return
         state, best_round, clock = self.state, self.state.best.round, Clock()
@@ -165,24 +168,52 @@ class Learner:
         if not self.is_stopping():
             self._see(len(self._train_set.labels))
         clock.lap("features")
-        parameters = state.best.parameters
-        for l2 in sorted(set(self.settings.l2_path), reverse=True):
-            if self.is_stopping():
-                break
-            solution = self._fit(parameters, l2, self.settings.final_iterations, best_round)
+        for l2, solution in self._path(state.best.parameters, best_round):
             clock.lap("fit")
-            parameters = solution.parameters
             report, clock = self._report("refine", best_round, l2, solution, clock, ()), Clock()
             if report.improved:
-                best = Best(best_round, l2, parameters, report.train_accuracy, report.valid)
-                self.state = dataclasses.replace(self.state, best=best, seconds=self.seconds())
+                self._keep(Best(best_round, l2, solution.parameters, report.train_accuracy, report.valid))
             yield report
+        if self._given.n_images is not None and not self.is_stopping():
+            yield from self._average(self.state.best)
         if isinstance(metric := self.settings.threshold, str):
             best = self.state.best
             self.threshold = self._valid.threshold(best.parameters, metric)
             train, valid = (every.quality(best.parameters, self.threshold) for every in (self._train, self._valid))
             best = dataclasses.replace(best, train_accuracy=train.accuracy, valid=valid)
             self.state = dataclasses.replace(self.state, best=best)
+
+    def _average(self, copies: Best) -> Iterator[RoundReport]:
+        """The mean of the best weights, which copies trained too, and those of the images alone, of every penalty."""
+        clock = Clock()
+        self._open_images(self._given)
+        clock.lap("features")
+        for l2, solution in self._path(self._train.zeros(), copies.round):
+            clock.lap("fit")
+            mean = dataclasses.replace(solution, parameters=copies.parameters.mean(solution.parameters))
+            report, clock = self._report("average", copies.round, l2, mean, clock, ()), Clock()
+            if report.improved:
+                self._keep(Best(copies.round, copies.l2, mean.parameters, report.train_accuracy, report.valid, l2))
+            yield report
+
+    def _path(self, parameters: Parameters, round: int) -> Iterator[tuple[float, Solution]]:
+        """Fits with every penalty, the largest first, each from where the one before ended."""
+        for l2 in sorted(set(self.settings.l2_path), reverse=True):
+            if self.is_stopping():
+                return
+            solution = self._fit(parameters, l2, self.settings.final_iterations, round)
+            parameters = solution.parameters
+            yield l2, solution
+
+    def _keep(self, best: Best) -> None:
+        assert self.state is not None
+        self.state = dataclasses.replace(self.state, best=best, seconds=self.seconds())
+
+    def _open_images(self, examples: EncodedSet | None) -> None:
+        """Both sets under the best circuit, the images among `examples` to train on without their copies."""
+        assert self.state is not None
+        assert examples is not None
+        self._open(examples.images(), self.state.history[: self.state.best.round], to_grow=False)
 
     def refit(self, examples: EncodedSet | None = None) -> Iterator[RoundReport]:
         """Fit the best circuit once more, with its penalty, to `examples`: those of training and validation together,
@@ -199,10 +230,15 @@ class Learner:
             self._open(examples, self.state.history[: best.round], to_grow=False)
         clock.lap("features")
         solution = self._fit(best.parameters, best.l2, self.settings.final_iterations, best.round)
+        if best.l2_images is not None:
+            self._open_images(examples)
+            alone = self._fit(self._train.zeros(), best.l2_images, self.settings.final_iterations, best.round)
+            if self.is_stopping():
+                return
+            solution = dataclasses.replace(solution, parameters=solution.parameters.mean(alone.parameters))
         clock.lap("fit")
         report = self._report("refit", best.round, best.l2, solution, clock, ())
-        best = dataclasses.replace(best, parameters=solution.parameters, train_accuracy=report.train_accuracy)
-        self.state = dataclasses.replace(self.state, best=best, seconds=self.seconds())
+        self._keep(dataclasses.replace(best, parameters=solution.parameters, train_accuracy=report.train_accuracy))
         yield dataclasses.replace(report, valid=best.valid, improved=True)
 
     def _finish_round(

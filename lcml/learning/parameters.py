@@ -20,6 +20,10 @@ class Parameters:
     weights: FloatArray
     bias: FloatArray
 
+    def mean(self, other: "Parameters") -> "Parameters":
+        """Whose logits are the mean of those of both."""
+        return Parameters((self.weights + other.weights) / 2, (self.bias + other.bias) / 2)
+
     def flat(self) -> FloatArray:
         return np.concatenate([self.weights.ravel(), self.bias])
 

@@ -18,11 +18,17 @@ from lcml.model.metrics import Quality
 class EncodedSet:
     """Examples ready for a circuit: values (n_examples, n_variables) in [0, 1], an array or what gives one when sliced;
     for trees codes of a table's columns; labels (n_examples,) class codes; weights (n_examples,) of 0 or more, None for
-    ones."""
+    ones; n_images: where a fit to the first ones alone, images of which the others are distorted copies, is to be
+    averaged with that to all, how many they are."""
 
     values: Matrix
     labels: NDArray[np.int64]
     weights: NDArray[np.floating] | None = None
+    n_images: int | None = None
+
+    def images(self) -> "EncodedSet":
+        """The examples without distorted copies."""
+        return self.ordered(np.arange(len(self.labels) if self.n_images is None else self.n_images))
 
     def ordered(self, index: NDArray[np.int64]) -> "EncodedSet":
         """The examples in another order, without a copy of their values."""
@@ -65,13 +71,15 @@ class RoundReport:
 
 @dataclass(frozen=True, eq=False)
 class Best:
-    """The best weights so far: after how many rounds of splits, with which penalty, and what they reached."""
+    """The best weights so far: after how many rounds of splits, with which penalty, and what they reached; l2_images:
+    where they are a mean, the penalty of the fit to images without copies."""
 
     round: int
     l2: float
     parameters: Parameters
     train_accuracy: float
     valid: Quality
+    l2_images: float | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -114,7 +114,7 @@ def begin(
     examples, weights, classes = given.examples, given.weights, given.classes
     shape = check_shape(chosen.image_shape, examples.features.shape[1], "X")
     of_table = takes_columns(chosen.encoder, examples.features, shape, chosen.channels)
-    with_trees = grows_trees(settings.structure, of_table, chosen.vtree, chosen.view)
+    with_trees = grows_trees(settings.structure, of_table, chosen.vtree, chosen.view, chosen.augment)
     if chosen.warm_start and with_trees:
         raise SettingsError(
             "warm_start: trees are chosen all together, by examples that trained none of them: there is nothing to "

@@ -66,7 +66,7 @@ class Prepared:
     @property
     def with_trees(self) -> bool:
         config, of_columns = self.config, isinstance(self.encoder, ColumnsEncoder)
-        return grows_trees(config.learn.structure, of_columns, config.vtree, config.view)
+        return grows_trees(config.learn.structure, of_columns, config.vtree, config.view, config.augment)
 
     def everything(self) -> EncodedSet:
         """Training and validation examples together, to learn from."""
@@ -108,7 +108,7 @@ def prepare(
     shape = check_shape(config.shape or splits.image_shape, len(splits.feature_names), splits.source)
     features, names = splits.train.features, splits.feature_names
     of_table = takes_columns(config.encoder, features, shape, config.channels)
-    with_trees = grows_trees(config.learn.structure, of_table, config.vtree, config.view)
+    with_trees = grows_trees(config.learn.structure, of_table, config.vtree, config.view, config.augment)
     if with_trees and config.prune_to is not None:
         raise SettingsError(
             "prune_to: for circuits that grow by splits; run `lcml compact` on the trees of a table, or choose "
@@ -213,16 +213,24 @@ def takes_columns(kind: EncoderKind, features: Matrix, shape: Shape | None, chan
     return kind == "columns" or (kind == "auto" and is_table)
 
 
-def grows_trees(structure: Structure, of_columns: bool, vtree: object, view: Sequence[str]) -> bool:
+def grows_trees(
+    structure: Structure, of_columns: bool, vtree: object, view: Sequence[str], augment: str | None
+) -> bool:
     """Whether trees are grown, which need the encoder columns: where no splits, vtree or view are asked for.
 
-    Raises SettingsError where trees are asked for beside a vtree or view, or with another encoder.
+    Raises SettingsError where trees are asked for beside a vtree or view, or with another encoder, and where they are
+    to learn from distorted copies.
     """
     named = [name for name, given in (("vtree", vtree != "auto"), ("view", len(view) > 0)) if given]
     if structure == "trees" and (named or not of_columns):
         what = f"have no {named[0]}; leave it out" if named else "are for the encoder columns; give it a table"
         raise SettingsError(f"structure: trees {what}, or choose splits")
-    return of_columns and structure != "splits" and not named
+    with_trees = of_columns and structure != "splits" and not named
+    if with_trees and augment is not None:
+        raise SettingsError(
+            "augment: only images and sequences can be distorted, and these data are a table; leave it out"
+        )
+    return with_trees
 
 
 def make_encoder(
@@ -290,7 +298,8 @@ def to_learn_from(
     values = encoded(encoder, copies[:]) if few else EncodedRows(copies, encoder.encode, encoder.n_outputs)
     n_times = augmentation.copies + 1
     weights = None if weights is None else np.tile(weights, n_times)
-    return EncodedSet(values, np.tile(examples.labels, n_times), weights)
+    n_images = len(examples) if augmentation.average else None
+    return EncodedSet(values, np.tile(examples.labels, n_times), weights, n_images)
 
 
 def mixed(examples: Examples, seed: int) -> Examples:

@@ -71,7 +71,7 @@ class RoundRecord:
         }
         if self.train_log_loss is not None:
             reached["train/loss"] = self.train_log_loss
-        if self.phase in ("refine", "additive"):
+        if self.phase in ("refine", "average", "additive"):
             path = {f"penalty/{name.replace('/', '_')}": value for name, value in reached.items()}
             return path | {"penalty/l2": self.l2, "penalty/seconds": seconds}
         sizes = ("n_elements", "n_or_gates", "n_parameters", "n_splits")

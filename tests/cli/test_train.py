@@ -423,6 +423,15 @@ def test_progress_names_penalties_and_the_refit(capsys: pytest.CaptureFixture[st
     assert [line.split("up to ")[1] for line in lines] == ["1:30 left", "1:00 left", "0:30 left", "0:00 left"]
 
 
+def test_progress_counts_the_penalties_of_both_fits_of_a_mean(capsys: pytest.CaptureFixture[str]) -> None:
+    grown = RoundRecord("grow", 0, 0.1, 1234, 5, 56789, 2, 10, 0.5, 0.9, 0.4, 0.875, 0.7, True, {"fit": 10.0})
+    with TrainProgress(LearnSettings(rounds=0, l2_path=(0.1, 0.2)), averages=True) as progress:
+        for phase in ("grow", "refine", "refine", "average", "average"):
+            progress.round(replace(grown, phase=phase))
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split(":")[0] for line in lines] == ["round 0", *(f"penalty {number}/4" for number in range(1, 5))]
+
+
 def test_a_terminal_shows_a_bar_per_round(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "160")

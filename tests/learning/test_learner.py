@@ -150,6 +150,84 @@ def test_a_refit_is_the_optimum_over_training_and_validation_examples(as_they_ar
     assert np.abs(before.parameters.flat() - expected).max() > 0.01
 
 
+def with_copies(images: EncodedSet, n_copies: int, labels_of_images: EncodedSet | None = None) -> EncodedSet:
+    """Images, with the labels of others where these are given, and copies of them with much noise."""
+    values = np.asarray(images.values[:])
+    noise = np.random.default_rng(7).normal(0, 0.6, (n_copies, *values.shape))
+    copies = np.clip(values + noise, 0, 1).reshape(-1, 9)
+    first = images if labels_of_images is None else labels_of_images
+    labels = np.concatenate([first.labels, np.tile(images.labels, n_copies)])
+    return EncodedSet(np.concatenate([values, copies]), labels, n_images=len(images.labels))
+
+
+TO_THE_OPTIMUM = dataclasses.replace(
+    SETTINGS,
+    rounds=0,
+    l2=1e-2,
+    l2_path=(1e-2, 1e-3),
+    precision="float64",
+    metric="log-loss",
+    round_iterations=500,
+    final_iterations=500,
+    tolerance=1e-8,
+)
+
+
+def optimum(examples: EncodedSet, l2: float) -> np.ndarray:
+    """The weights that a learner of these examples alone ends with."""
+    settings = dataclasses.replace(TO_THE_OPTIMUM, l2=l2, l2_path=(l2,))
+    plain = EncodedSet(examples.values, examples.labels)
+    return finished(Learner(whole(vtrees.grid(3, 3)), plain, VALID, 3, settings, NUMPY)).best.parameters.flat()
+
+
+def test_fits_with_and_without_copies_are_averaged_where_validation_says_so() -> None:
+    everything, both = with_copies(TRAIN, 3), with_copies(TRAIN.joined(VALID), 3)
+    fresh = Learner(whole(vtrees.grid(3, 3)), everything, VALID, 3, TO_THE_OPTIMUM, NUMPY)
+    reports = [*fresh.grow(), *fresh.refine()]
+    assert [report.phase for report in reports] == ["grow", "refine", "refine", "average", "average"]
+    lost = [report.valid.log_loss for report in reports]
+    assert fresh.state is not None
+    best = fresh.state.best
+    assert best.valid.log_loss == min(lost[3:]) < min(lost[:3])
+    assert best.l2 == (1e-2, 1e-3)[int(np.argmin(lost[1:3]))]
+    assert best.l2_images == (1e-2, 1e-3)[int(np.argmin(lost[3:]))]
+    expected = (optimum(everything, best.l2) + optimum(TRAIN, best.l2_images)) / 2
+    np.testing.assert_allclose(best.parameters.flat(), expected, atol=2e-3)
+    assert np.abs(optimum(everything, best.l2) - expected).max() > 0.02
+
+    (report,) = fresh.refit(both)
+    assert (report.phase, report.valid) == ("refit", best.valid)
+    expected = (optimum(both, best.l2) + optimum(TRAIN.joined(VALID), best.l2_images)) / 2
+    np.testing.assert_allclose(fresh.state.best.parameters.flat(), expected, atol=2e-3)
+
+
+def test_a_mean_that_does_worse_is_not_kept() -> None:
+    wrong = EncodedSet(TRAIN.values, (TRAIN.labels + 1) % 3)
+    everything = with_copies(TRAIN, 3, wrong)
+    fresh = Learner(whole(vtrees.grid(3, 3)), everything, VALID, 3, TO_THE_OPTIMUM, NUMPY)
+    best = finished(fresh).best
+    assert best.l2_images is None
+    np.testing.assert_allclose(best.parameters.flat(), optimum(everything, best.l2), atol=2e-3)
+
+
+def test_a_refit_that_is_stopped_before_its_mean_leaves_what_did_best(monkeypatch: pytest.MonkeyPatch) -> None:
+    stop = list[bool]()
+    fresh = Learner(
+        whole(vtrees.grid(3, 3)), with_copies(TRAIN, 1), VALID, 3, TO_THE_OPTIMUM, NUMPY, should_stop=lambda: bool(stop)
+    )
+    best, opened = finished(fresh).best, fresh._open_images
+    assert best.l2_images is not None
+
+    def stopped(examples: EncodedSet | None) -> None:
+        opened(examples)
+        stop.append(True)
+
+    monkeypatch.setattr(fresh, "_open_images", stopped)
+    assert list(fresh.refit(with_copies(TRAIN.joined(VALID), 1))) == []
+    assert fresh.state is not None
+    assert fresh.state.best is best
+
+
 def test_limits_below_the_initial_circuit_are_refused() -> None:
     with pytest.raises(SettingsError, match=r"the initial circuits have .* parameters, more than max_parameters 30"):
         learner(dataclasses.replace(SETTINGS, max_parameters=30))
