@@ -231,6 +231,8 @@ class Learner:
         clock.lap("features")
         solution = self._fit(best.parameters, best.l2, self.settings.final_iterations, best.round)
         if best.l2_images is not None:
+            if self.is_stopping():
+                return
             self._open_images(examples)
             alone = self._fit(self._train.zeros(), best.l2_images, self.settings.final_iterations, best.round)
             if self.is_stopping():

@@ -170,6 +170,10 @@ def as_trained(
     settings = model.facts("settings")
     known = {name: settings[name] for name, kind in _OF_EXAMPLES.items() if isinstance(settings.get(name), kind)}
     config = TrainConfig().with_options(known)
+    if config.augmentation is not None and config.augmentation.average:
+        raise SettingsError(
+            "this model was trained with augment's `average`; fits to all copies would undo that: compact one without"
+        )
     shape = check_shape(config.shape or splits.image_shape, len(splits.feature_names), splits.source)
     by_class = _by_class(config, splits)
 

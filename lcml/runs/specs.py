@@ -121,9 +121,10 @@ def parse_augment(text: str) -> Augmentation:
         words, given = _words_and_settings(text, AUGMENT_EXAMPLE)
         if words:
             raise SettingsError(f"found {words[0]!r}; expected settings such as {AUGMENT_EXAMPLE!r}")
-        if "copies" not in given:
-            raise SettingsError(f"found no number of copies; expected settings such as {AUGMENT_EXAMPLE!r}")
-        return Augmentation(**_values(given, _AUGMENT_READERS, AUGMENT_EXAMPLE))
+        augmentation = Augmentation(**_values(given, _AUGMENT_READERS, AUGMENT_EXAMPLE))
+        if not augmentation.copies:
+            raise SettingsError(f"found no copies; expected settings such as {AUGMENT_EXAMPLE!r}")
+        return augmentation
 
 
 def parse_shape(text: str) -> Shape:

@@ -238,6 +238,7 @@ class _Run:
             "rounds": max(self.learner.state.round, best.round),
             "best_round": best.round,
             "l2": best.l2,
+            **({} if best.l2_images is None else {"l2_images": best.l2_images}),
             "train_accuracy": train_accuracy,
             "valid_accuracy": valid.accuracy,
             "valid_f1_macro": valid.f1_macro,

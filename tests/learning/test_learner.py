@@ -205,7 +205,10 @@ def test_a_mean_that_does_worse_is_not_kept() -> None:
     wrong = EncodedSet(TRAIN.values, (TRAIN.labels + 1) % 3)
     everything = with_copies(TRAIN, 3, wrong)
     fresh = Learner(whole(vtrees.grid(3, 3)), everything, VALID, 3, TO_THE_OPTIMUM, NUMPY)
-    best = finished(fresh).best
+    reports = [*fresh.grow(), *fresh.refine()]
+    assert [report.improved for report in reports if report.phase == "average"] == [False, False]
+    assert fresh.state is not None
+    best = fresh.state.best
     assert best.l2_images is None
     np.testing.assert_allclose(best.parameters.flat(), optimum(everything, best.l2), atol=2e-3)
 

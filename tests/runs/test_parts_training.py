@@ -30,7 +30,7 @@ from lcml.runs.preparation import prepare, to_learn_from
 from lcml.runs.records import RoundRecord
 from lcml.runs.specs import parse_augment
 from lcml.runs.training import make_learner
-from tests.cli.commands import output
+from tests.cli.commands import output, refused
 from tests.runs.test_training import Recorder, trained
 
 CONFIG = TrainConfig(
@@ -218,8 +218,18 @@ def test_a_run_averages_fits_with_and_without_copies_and_resumes_to_the_same_mod
     path = [values["penalty/l2"] for _, values in tracker.points if "penalty/l2" in values]
     assert path == [1e-2, 1e-4, 1e-2, 1e-4]
     assert outcome.valid.log_loss == min(record.valid_loss for record in records)
+    assert outcome.model.facts("training")["l2_images"] in learn.l2_path
     again, _ = trained(resumed=checkpoint, config=config)
     assert weights(again.model) == weights(outcome.model)
+    error = refused("compact", "digits.lcml", "digits", "--max-conditions", "9", "-o", "small.lcml")
+    assert "trained with augment's `average`" in error
+    assert not Path("small.lcml").exists()
+
+
+def test_a_table_has_no_distorted_copies() -> None:
+    Path("table.csv").write_text("a,label\n" + "".join(f"{number},{number % 2}\n" for number in range(60)))
+    with pytest.raises(SettingsError, match=r"augment: only images .*, and these data are a table; leave it out"):
+        prepare(TrainConfig().with_options({"data": "table.csv", "augment": "copies=1"}))
 
 
 def test_pruning_at_the_end_is_that_of_compact_and_stops_as_learning_does() -> None:

@@ -127,7 +127,8 @@ def test_augmentation_is_read() -> None:
     ("text", "message"),
     [
         ("more", "found 'more'; expected settings such as 'copies=4,shift=1,cross'"),
-        ("shift=1,flip", "found no number of copies; expected settings such as 'copies=4,shift=1,cross'"),
+        ("shift=1,flip", "found no copies; expected settings such as 'copies=4,shift=1,cross'"),
+        ("copies=0,average", "found no copies; expected settings such as"),
         ("copies=4,zoom=2", "unknown setting 'zoom'; choose of copies, shift, cross"),
         ("copies=1.5", "copies: expected a whole number, found '1.5'"),
         ("copies=1,rotation=far", "rotation: expected a number, found 'far'"),
