@@ -96,7 +96,7 @@ def watched(prepared: Prepared, *, quiet: bool) -> Iterator[tuple[TrainProgress,
     """The progress of a training as the user sees it, the signals that stop it, and its should_stop."""
     state = prepared.checkpoint.state
     first_round = 0 if state is None else state.round + 1
-    prunes, averages = prepared.config.prune_to is not None, prepared.train.n_images is not None
+    prunes, averages = prepared.config.prune_to is not None, prepared.config.learn.average
     shown = TrainProgress(prepared.config.learn, first_round, quiet=quiet, prunes=prunes, averages=averages)
     with shown as progress, StopSignals() as signals:
 

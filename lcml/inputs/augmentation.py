@@ -35,7 +35,6 @@ class Augmentation:
     rotation, shear: degrees at most, either way; scale: share by which rows and columns are stretched at most
     elastic: pixels that a point is moved at most along each axis; elastic_spacing: pixels between the control points
     flip: mirror left and right in the first, third, ... copy
-    average: fit the images alone too, at the end, and keep the mean of both fits where validation finds it better
     """
 
     copies: int = 0
@@ -47,7 +46,6 @@ class Augmentation:
     elastic: float = 0.0
     elastic_spacing: float = 7.0
     flip: bool = False
-    average: bool = False
 
     def __post_init__(self) -> None:
         many = 10**6

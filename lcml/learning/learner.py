@@ -82,8 +82,6 @@ class Learner:
         self._interrupted, self._engine = should_stop, engine
         self._started = monotonic() - (0.0 if state is None else state.seconds)
         self._valid_set, self._given = valid, train
-        if engine is not None and train.n_images is not None:
-            raise SettingsError("augment: a cluster averages no fits; leave `average` out")
         if self._growth_size(self.initial, len(train.labels)) < len(train.labels):
             if engine is not None:
                 raise SettingsError(
@@ -159,7 +157,7 @@ class Learner:
 
     def refine(self) -> Iterator[RoundReport]:
         """Refit the best circuit to convergence with every penalty, the largest first; average what did best with fits
-        to the images alone, where that is asked for; the best gets its threshold."""
+        by least squares, where that is asked for; the best gets its threshold."""
         if self.state is None:
             return
         state, best_round, clock = self.state, self.state.best.round, Clock()
@@ -174,7 +172,7 @@ class Learner:
             if report.improved:
                 self._keep(Best(best_round, l2, solution.parameters, report.train_accuracy, report.valid))
             yield report
-        if self._given.n_images is not None and not self.is_stopping():
+        if self.settings.average and not self.is_stopping():
             yield from self._average(self.state.best)
         if isinstance(metric := self.settings.threshold, str):
             best = self.state.best
@@ -183,25 +181,41 @@ class Learner:
             best = dataclasses.replace(best, train_accuracy=train.accuracy, valid=valid)
             self.state = dataclasses.replace(self.state, best=best)
 
-    def _average(self, copies: Best) -> Iterator[RoundReport]:
-        """The mean of the best weights, which copies trained too, and those of the images alone, of every penalty."""
+    def _average(self, fitted: Best) -> Iterator[RoundReport]:
+        """The mean of the best weights and those of least squares, of the images without copies, of every penalty."""
         clock = Clock()
         self._open_images(self._given)
         clock.lap("features")
-        for l2, solution in self._path(self._train.zeros(), copies.round):
+        for l2, solution in self._path(self._train.zeros(), fitted.round, squares=True):
             clock.lap("fit")
-            mean = dataclasses.replace(solution, parameters=copies.parameters.mean(solution.parameters))
-            report, clock = self._report("average", copies.round, l2, mean, clock, ()), Clock()
+            mean, scale = self._mean(fitted.parameters, solution.parameters)
+            solution = dataclasses.replace(solution, parameters=mean)
+            report, clock = self._report("average", fitted.round, l2, solution, clock, ()), Clock()
             if report.improved:
-                self._keep(Best(copies.round, copies.l2, mean.parameters, report.train_accuracy, report.valid, l2))
+                self._keep(Best(fitted.round, fitted.l2, mean, report.train_accuracy, report.valid, l2, scale))
             yield report
 
-    def _path(self, parameters: Parameters, round: int) -> Iterator[tuple[float, Solution]]:
+    def _mean(self, fitted: Parameters, squares: Parameters) -> tuple[Parameters, float]:
+        """The mean of both, and what the second is times in it: the number, up to four times that which gives both
+        logits of one size, under which the validation examples have the least log loss."""
+        from scipy.optimize import minimize_scalar
+
+        both = [self._valid.logits(parameters) for parameters in (fitted, squares)]
+        sizes = [float(np.sqrt(np.mean(logits**2))) for logits in both]
+        most = 4 * sizes[0] / max(sizes[1], np.finfo(float).tiny)
+
+        def lost(scale: float) -> float:
+            return self._valid.quality_of((both[0] + scale * both[1]) / 2).log_loss
+
+        scale = float(minimize_scalar(lost, bounds=(0, most), method="bounded").x)
+        return fitted.mean(squares, scale), scale
+
+    def _path(self, parameters: Parameters, round: int, *, squares: bool = False) -> Iterator[tuple[float, Solution]]:
         """Fits with every penalty, the largest first, each from where the one before ended."""
         for l2 in sorted(set(self.settings.l2_path), reverse=True):
             if self.is_stopping():
                 return
-            solution = self._fit(parameters, l2, self.settings.final_iterations, round)
+            solution = self._fit(parameters, l2, self.settings.final_iterations, round, squares=squares)
             parameters = solution.parameters
             yield l2, solution
 
@@ -210,9 +224,10 @@ class Learner:
         self.state = dataclasses.replace(self.state, best=best, seconds=self.seconds())
 
     def _open_images(self, examples: EncodedSet | None) -> None:
-        """Both sets under the best circuit, the images among `examples` to train on without their copies."""
+        """Both sets under the best circuit, the images among `examples`, if there are copies, to train on without."""
         assert self.state is not None
-        assert examples is not None
+        if examples is None or examples.n_images is None:
+            return
         self._open(examples.images(), self.state.history[: self.state.best.round], to_grow=False)
 
     def refit(self, examples: EncodedSet | None = None) -> Iterator[RoundReport]:
@@ -230,14 +245,16 @@ class Learner:
             self._open(examples, self.state.history[: best.round], to_grow=False)
         clock.lap("features")
         solution = self._fit(best.parameters, best.l2, self.settings.final_iterations, best.round)
-        if best.l2_images is not None:
+        if best.l2_squares is not None:
             if self.is_stopping():
                 return
             self._open_images(examples)
-            alone = self._fit(self._train.zeros(), best.l2_images, self.settings.final_iterations, best.round)
+            start, n = self._train.zeros(), self.settings.final_iterations
+            squares = self._fit(start, best.l2_squares, n, best.round, squares=True)
             if self.is_stopping():
                 return
-            solution = dataclasses.replace(solution, parameters=solution.parameters.mean(alone.parameters))
+            mean = solution.parameters.mean(squares.parameters, best.scale)
+            solution = dataclasses.replace(solution, parameters=mean)
         clock.lap("fit")
         report = self._report("refit", best.round, best.l2, solution, clock, ())
         self._keep(dataclasses.replace(best, parameters=solution.parameters, train_accuracy=report.train_accuracy))
@@ -281,8 +298,9 @@ class Learner:
         clock.lap("split")
         return chosen, grown
 
-    def _fit(self, start: Parameters, l2: float, max_iterations: int, round: int) -> Solution:
+    def _fit(self, start: Parameters, l2: float, max_iterations: int, round: int, *, squares: bool = False) -> Solution:
         settings, objective = SolverSettings(max_iterations, self.settings.tolerance), self._train.with_l2(l2)
+        objective = objective.least_squares() if squares else objective
         if self.settings.solver == "minibatch":
             return minimise_minibatch(objective, start, settings, self.settings.seed + round, self.is_stopping)
         return minimise(objective, start, settings, self.is_stopping)

@@ -9,7 +9,7 @@ order, on any device, and an example of weight 2 is one that is there twice.
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from lcml.arrays import FloatArray
 from lcml.backend import Array, Backend
 from lcml.errors import DataError
 from lcml.learning.parameters import Parameters, Parametrisation
-from lcml.model.head import HEADS, THRESHOLD, Head, Link
+from lcml.model.head import HEADS, SQUARES, THRESHOLD, Head, Link
 from lcml.model.metrics import Quality, quality, right_and_lost
 from lcml.model.threshold import ThresholdMetric, best_threshold
 from lcml.passes.feature_store import Chunk, Features, Known
@@ -107,6 +107,12 @@ class Objective:
         other.l2, other.anchor = l2, anchor
         return other
 
+    def least_squares(self) -> "Objective":
+        """The same examples and penalty, with the squares of `lcml.model.head` for a loss."""
+        other = copy.copy(self)
+        other.head, other.terms = SQUARES, replace(self.terms, head=SQUARES)
+        return other
+
     def zeros(self) -> Parameters:
         return self.parametrisation.zeros(self.n_sets)
 
@@ -118,7 +124,11 @@ class Objective:
         return np.concatenate(list(parts), dtype=np.float64)
 
     def quality(self, parameters: Parameters, threshold: float = THRESHOLD) -> Quality:
-        return quality(self.logits(parameters), self.labels, self.n_classes, self.link, self._given, threshold)
+        return self.quality_of(self.logits(parameters), threshold)
+
+    def quality_of(self, logits: FloatArray, threshold: float = THRESHOLD) -> Quality:
+        """That of logits (n_examples, n_sets)."""
+        return quality(logits, self.labels, self.n_classes, self.link, self._given, threshold)
 
     def threshold(self, parameters: Parameters, metric: ThresholdMetric) -> float:
         """The best one, of two classes."""

@@ -20,9 +20,9 @@ class Parameters:
     weights: FloatArray
     bias: FloatArray
 
-    def mean(self, other: "Parameters") -> "Parameters":
-        """Whose logits are the mean of those of both."""
-        return Parameters((self.weights + other.weights) / 2, (self.bias + other.bias) / 2)
+    def mean(self, other: "Parameters", scale: float) -> "Parameters":
+        """Whose logits are the mean of these and of `scale` times the other's."""
+        return Parameters((self.weights + scale * other.weights) / 2, (self.bias + scale * other.bias) / 2)
 
     def flat(self) -> FloatArray:
         return np.concatenate([self.weights.ravel(), self.bias])

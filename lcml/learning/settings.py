@@ -94,6 +94,12 @@ class LearnSettings:
         (1e-3, 3e-4, 1e-4, 3e-5, 1e-5), "Penalties tried at the end, each to convergence.", SELECTION, least=0
     )
     refit: bool = setting(False, "Fit what did best once more, to training and validation examples.", SELECTION)
+    average: bool = setting(
+        False,
+        "Fit by least squares too at the end, images without distorted copies, and keep the mean of both fits where "
+        "the validation examples find it better; not for trees.",
+        WEIGHTS,
+    )
     solver: SolverName = setting("lbfgs", "How weights are fitted; minibatch is for data larger than memory.", WEIGHTS)
     init: Start = setting(
         "zero",

@@ -18,8 +18,7 @@ from lcml.model.metrics import Quality
 class EncodedSet:
     """Examples ready for a circuit: values (n_examples, n_variables) in [0, 1], an array or what gives one when sliced;
     for trees codes of a table's columns; labels (n_examples,) class codes; weights (n_examples,) of 0 or more, None for
-    ones; n_images: where a fit to the first ones alone, images of which the others are distorted copies, is to be
-    averaged with that to all, how many they are."""
+    ones; n_images: of images and their distorted copies, behind them, how many images they are."""
 
     values: Matrix
     labels: NDArray[np.int64]
@@ -71,15 +70,16 @@ class RoundReport:
 
 @dataclass(frozen=True, eq=False)
 class Best:
-    """The best weights so far: after how many rounds of splits, with which penalty, and what they reached; l2_images:
-    where they are a mean, the penalty of the fit to images without copies."""
+    """The best weights so far: after how many rounds of splits, with which penalty, and what they reached; l2_squares,
+    scale: where they are a mean with a fit by least squares, the penalty of that and what its logits are times."""
 
     round: int
     l2: float
     parameters: Parameters
     train_accuracy: float
     valid: Quality
-    l2_images: float | None = None
+    l2_squares: float | None = None
+    scale: float = 1.0
 
 
 @dataclass(frozen=True, eq=False)

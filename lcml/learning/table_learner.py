@@ -86,6 +86,8 @@ class TableLearner:
     ) -> None:
         if settings.init == "generative":
             raise SettingsError("init: generative is for the structure splits; choose that, or leave init out")
+        if settings.average:
+            raise SettingsError("average: for circuits that grow by splits; leave it out, or choose structure splits")
         self.encoder, self.settings, self.backend, self.n_classes = encoder, settings, backend, n_classes
         self.threshold = settings.first_threshold(n_classes)
         self.link: Link = "sigmoid" if n_classes == 2 else "softmax"

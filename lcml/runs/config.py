@@ -114,8 +114,8 @@ class TrainConfig:
     )
     augment: str | None = setting(
         None,
-        "Train on distorted copies too: copies=4,shift=1,cross,flip,rotation=10,scale=0.1,shear=5,elastic=1,average. "
-        "Training accuracies are then those of the images and all copies; of the images alone where fits are averaged.",
+        "Train on distorted copies too: copies=4,shift=1,cross,flip,rotation=10,scale=0.1,shear=5,elastic=1. "
+        "Training accuracies are then those of the images and all copies.",
         DATA,
         metavar="SPEC",
     )
@@ -201,9 +201,11 @@ class TrainConfig:
         named = [name for name in ("tracking_uri", "experiment", "run_name") if getattr(self, name) is not None]
         if self.cluster is not None and self.learn.solver == "minibatch":
             raise SettingsError(f"cluster: {NO_MINIBATCH}")
+        if self.cluster is not None and self.learn.average:
+            raise SettingsError("average: this is not done on a cluster; leave one out")
         if self.prune_to is not None:
-            if self.augmentation is not None and self.augmentation.average:
-                raise SettingsError("prune_to: fits to all copies again, which undoes their `average`; leave one out")
+            if self.learn.average:
+                raise SettingsError("prune_to: fits once more, which undoes `average`; leave one out")
             if self.cluster is not None:
                 raise SettingsError("prune_to: this is not done on a cluster; run `lcml compact` on the model")
             if self.learn.max_parameters is not None and self.learn.max_parameters < self.prune_to:

@@ -170,10 +170,8 @@ def as_trained(
     settings = model.facts("settings")
     known = {name: settings[name] for name, kind in _OF_EXAMPLES.items() if isinstance(settings.get(name), kind)}
     config = TrainConfig().with_options(known)
-    if config.augmentation is not None and config.augmentation.average:
-        raise SettingsError(
-            "this model was trained with augment's `average`; fits to all copies would undo that: compact one without"
-        )
+    if settings.get("average"):
+        raise SettingsError("this model is a mean of two fits (`average`), which a fit would undo; compact one without")
     shape = check_shape(config.shape or splits.image_shape, len(splits.feature_names), splits.source)
     by_class = _by_class(config, splits)
 
@@ -302,8 +300,7 @@ def to_learn_from(
     values = encoded(encoder, copies[:]) if few else EncodedRows(copies, encoder.encode, encoder.n_outputs)
     n_times = augmentation.copies + 1
     weights = None if weights is None else np.tile(weights, n_times)
-    n_images = len(examples) if augmentation.average else None
-    return EncodedSet(values, np.tile(examples.labels, n_times), weights, n_images)
+    return EncodedSet(values, np.tile(examples.labels, n_times), weights, len(examples))
 
 
 def mixed(examples: Examples, seed: int) -> Examples:

@@ -238,7 +238,7 @@ class _Run:
             "rounds": max(self.learner.state.round, best.round),
             "best_round": best.round,
             "l2": best.l2,
-            **({} if best.l2_images is None else {"l2_images": best.l2_images}),
+            **({} if best.l2_squares is None else {"l2_squares": best.l2_squares, "squares_scale": best.scale}),
             "train_accuracy": train_accuracy,
             "valid_accuracy": valid.accuracy,
             "valid_f1_macro": valid.f1_macro,

@@ -55,6 +55,7 @@ def test_gaps_are_refused_without_a_policy_and_in_training(trained: Path, tmp_pa
     [
         (["--missing", "expected"], "missing: expected is for one circuit over the whole example"),
         (["--init", "generative"], "init: generative is for the structure splits"),
+        (["--average"], "average: for circuits that grow by splits; leave it out, or choose structure splits"),
     ],
 )
 def test_what_trees_cannot_have_is_said_before_training(trained: Path, options: list[str], message: str) -> None:

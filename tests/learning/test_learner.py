@@ -20,6 +20,7 @@ from lcml.errors import DataError, SettingsError
 from lcml.inputs.encoders import fit_encoder
 from lcml.learning.learner import Learner
 from lcml.learning.objective import Objective
+from lcml.learning.parameters import Parametrisation
 from lcml.learning.scoring import Criterion, race_splits
 from lcml.learning.selection import parts_after
 from lcml.learning.settings import LearnSettings, SolverName
@@ -150,13 +151,12 @@ def test_a_refit_is_the_optimum_over_training_and_validation_examples(as_they_ar
     assert np.abs(before.parameters.flat() - expected).max() > 0.01
 
 
-def with_copies(images: EncodedSet, n_copies: int, labels_of_images: EncodedSet | None = None) -> EncodedSet:
-    """Images, with the labels of others where these are given, and copies of them with much noise."""
+def with_copies(images: EncodedSet, n_copies: int) -> EncodedSet:
+    """Images, and copies of them with much noise."""
     values = np.asarray(images.values[:])
     noise = np.random.default_rng(7).normal(0, 0.6, (n_copies, *values.shape))
     copies = np.clip(values + noise, 0, 1).reshape(-1, 9)
-    first = images if labels_of_images is None else labels_of_images
-    labels = np.concatenate([first.labels, np.tile(images.labels, n_copies)])
+    labels = np.tile(images.labels, n_copies + 1)
     return EncodedSet(np.concatenate([values, copies]), labels, n_images=len(images.labels))
 
 
@@ -165,6 +165,7 @@ TO_THE_OPTIMUM = dataclasses.replace(
     rounds=0,
     l2=1e-2,
     l2_path=(1e-2, 1e-3),
+    average=True,
     precision="float64",
     metric="log-loss",
     round_iterations=500,
@@ -174,14 +175,39 @@ TO_THE_OPTIMUM = dataclasses.replace(
 
 
 def optimum(examples: EncodedSet, l2: float) -> np.ndarray:
-    """The weights that a learner of these examples alone ends with."""
-    settings = dataclasses.replace(TO_THE_OPTIMUM, l2=l2, l2_path=(l2,))
+    """The weights that a learner of these examples alone, which averages nothing, ends with."""
+    settings = dataclasses.replace(TO_THE_OPTIMUM, l2=l2, l2_path=(l2,), average=False)
     plain = EncodedSet(examples.values, examples.labels)
     return finished(Learner(whole(vtrees.grid(3, 3)), plain, VALID, 3, settings, NUMPY)).best.parameters.flat()
 
 
-def test_fits_with_and_without_copies_are_averaged_where_validation_says_so() -> None:
-    everything, both = with_copies(TRAIN, 3), with_copies(TRAIN.joined(VALID), 3)
+def design(learned: Learner, examples: EncodedSet) -> np.ndarray:
+    """(n_examples, n_weights + 1) what the weights of a set, and its bias, are times in its logit."""
+    parts, count = learned.parts, len(examples.labels)
+    store = FeatureStore(parts, examples.values, NUMPY, precision="float64", budget=1 << 30)
+    parametrisation = Parametrisation(parts, SETTINGS.literal_weights)
+    objective = Objective(store, examples.labels, 3, parametrisation=parametrisation)
+    zeros, columns = objective.zeros(), []
+    for place in range(zeros.weights.shape[1]):
+        unit = objective.zeros()
+        unit.weights[0, place] = 1
+        columns.append(objective.logits(unit)[:, 0])
+    return np.column_stack([*columns, np.ones(count)])
+
+
+def least_squares(learned: Learner, examples: EncodedSet, l2: float) -> np.ndarray:
+    """The weights under which the mean of (g - (2 t - 1))^2 / 8, and the penalty, are least: of normal equations."""
+    phi, n = design(learned, examples), len(examples.labels)
+    wanted = 2.0 * (examples.labels[:, None] == np.arange(3)) - 1
+    penalty = l2 * np.diag([*np.ones(phi.shape[1] - 1), 0])
+    solved = np.linalg.solve(phi.T @ phi / (4 * n) + penalty, phi.T @ wanted / (4 * n)).T
+    return np.concatenate([solved[:, :-1].ravel(), solved[:, -1]])
+
+
+def test_fits_of_both_losses_are_averaged_where_validation_says_so() -> None:
+    """The second is of images without copies; against normal equations, and a scale found on a grid."""
+    both = TRAIN.joined(VALID)
+    everything, joined = with_copies(TRAIN, 3), with_copies(both, 3)
     fresh = Learner(whole(vtrees.grid(3, 3)), everything, VALID, 3, TO_THE_OPTIMUM, NUMPY)
     reports = [*fresh.grow(), *fresh.refine()]
     assert [report.phase for report in reports] == ["grow", "refine", "refine", "average", "average"]
@@ -190,27 +216,42 @@ def test_fits_with_and_without_copies_are_averaged_where_validation_says_so() ->
     best = fresh.state.best
     assert best.valid.log_loss == min(lost[3:]) < min(lost[:3])
     assert best.l2 == (1e-2, 1e-3)[int(np.argmin(lost[1:3]))]
-    assert best.l2_images == (1e-2, 1e-3)[int(np.argmin(lost[3:]))]
-    expected = (optimum(everything, best.l2) + optimum(TRAIN, best.l2_images)) / 2
-    np.testing.assert_allclose(best.parameters.flat(), expected, atol=2e-3)
-    assert np.abs(optimum(everything, best.l2) - expected).max() > 0.02
+    assert best.l2_squares == (1e-2, 1e-3)[int(np.argmin(lost[3:]))]
+    fitted, squares = optimum(everything, best.l2), least_squares(fresh, TRAIN, best.l2_squares)
+    phi = design(fresh, VALID)
 
-    (report,) = fresh.refit(both)
+    def lost_under(scale: float) -> float:
+        flat = (fitted + scale * squares) / 2
+        p = expit(phi @ np.vstack([flat[:-3].reshape(3, -1).T, flat[-3:]]))
+        return float(log_loss(VALID.labels, p / p.sum(axis=1, keepdims=True)))
+
+    scales = np.geomspace(0.1, 100, 2000)
+    assert best.scale == pytest.approx(scales[np.argmin([*map(lost_under, scales)])], rel=0.02)
+    np.testing.assert_allclose(best.parameters.flat(), (fitted + best.scale * squares) / 2, atol=5e-3)
+    assert np.abs(fitted - best.parameters.flat()).max() > 0.02
+
+    (report,) = fresh.refit(joined)
     assert (report.phase, report.valid) == ("refit", best.valid)
-    expected = (optimum(both, best.l2) + optimum(TRAIN.joined(VALID), best.l2_images)) / 2
-    np.testing.assert_allclose(fresh.state.best.parameters.flat(), expected, atol=2e-3)
+    expected = (optimum(joined, best.l2) + best.scale * least_squares(fresh, both, best.l2_squares)) / 2
+    np.testing.assert_allclose(fresh.state.best.parameters.flat(), expected, atol=5e-3)
 
 
 def test_a_mean_that_does_worse_is_not_kept() -> None:
-    wrong = EncodedSet(TRAIN.values, (TRAIN.labels + 1) % 3)
-    everything = with_copies(TRAIN, 3, wrong)
-    fresh = Learner(whole(vtrees.grid(3, 3)), everything, VALID, 3, TO_THE_OPTIMUM, NUMPY)
+    """Without copies the second fit is of the same examples; its loss against that of normal equations."""
+    fresh = learner(TO_THE_OPTIMUM)
     reports = [*fresh.grow(), *fresh.refine()]
-    assert [report.improved for report in reports if report.phase == "average"] == [False, False]
+    means = [report for report in reports if report.phase == "average"]
+    assert [report.improved for report in means] == [False, False]
+    phi, wanted = design(fresh, TRAIN), 2.0 * (TRAIN.labels[:, None] == np.arange(3)) - 1
+    for report in means:
+        flat = least_squares(fresh, TRAIN, report.l2)
+        residual = phi @ np.vstack([flat[:-3].reshape(3, -1).T, flat[-3:]]) - wanted
+        least = np.sum(residual**2) / (8 * len(phi)) + report.l2 / 2 * np.sum(flat[:-3] ** 2)
+        assert report.train_loss == pytest.approx(least, rel=1e-6)
     assert fresh.state is not None
     best = fresh.state.best
-    assert best.l2_images is None
-    np.testing.assert_allclose(best.parameters.flat(), optimum(everything, best.l2), atol=2e-3)
+    assert (best.l2_squares, best.scale) == (None, 1.0)
+    np.testing.assert_allclose(best.parameters.flat(), optimum(TRAIN, best.l2), atol=2e-3)
 
 
 def test_a_refit_that_is_stopped_before_its_mean_leaves_what_did_best(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,7 +260,7 @@ def test_a_refit_that_is_stopped_before_its_mean_leaves_what_did_best(monkeypatc
         whole(vtrees.grid(3, 3)), with_copies(TRAIN, 1), VALID, 3, TO_THE_OPTIMUM, NUMPY, should_stop=lambda: bool(stop)
     )
     best, opened = finished(fresh).best, fresh._open_images
-    assert best.l2_images is not None
+    assert best.l2_squares is not None
 
     def stopped(examples: EncodedSet | None) -> None:
         opened(examples)

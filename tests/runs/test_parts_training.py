@@ -196,7 +196,8 @@ def test_what_does_not_fit_the_data_is_refused(options: dict[str, object], messa
     [
         ({"view": ["window"]}, "view 'window': expected 'whole' or a window"),
         ({"augment": "4"}, "augment '4': found '4'"),
-        ({"augment": "copies=1,average", "prune_to": 400}, "prune_to: fits to all copies again, which undoes"),
+        ({"average": True, "prune_to": 400}, "prune_to: fits once more, which undoes `average`"),
+        ({"average": True, "cluster": "local:2"}, "average: this is not done on a cluster"),
         ({"channels": ["red"]}, "channels: unknown 'red'; choose one or more, each once, of grey"),
         ({"channels": ["x+", "x+"]}, "channels: found"),
         ({"image_shape": "big"}, "image_shape: expected ROWSxCOLUMNS"),
@@ -209,20 +210,20 @@ def test_options_without_meaning_are_refused(options: dict[str, object], message
         TrainConfig().with_options(options)
 
 
-def test_a_run_averages_fits_with_and_without_copies_and_resumes_to_the_same_model() -> None:
-    learn = replace(CONFIG.learn, refit=True, metric="log-loss")
-    config = replace(CONFIG, augment="copies=3,shift=1,rotation=20,average", learn=learn)
+def test_a_run_averages_two_fits_and_resumes_to_the_same_model() -> None:
+    learn = replace(CONFIG.learn, refit=True, metric="log-loss", average=True)
+    config = replace(CONFIG, augment="copies=3,shift=1,rotation=20", learn=learn)
     tracker, records = Recorder(), list[RoundRecord]()
     outcome, checkpoint = trained(config, tracker=tracker, on_round=records.append)
     assert [record.phase for record in records][-5:] == ["refine"] * 2 + ["average"] * 2 + ["refit"]
     path = [values["penalty/l2"] for _, values in tracker.points if "penalty/l2" in values]
     assert path == [1e-2, 1e-4, 1e-2, 1e-4]
     assert outcome.valid.log_loss == min(record.valid_loss for record in records)
-    assert outcome.model.facts("training")["l2_images"] in learn.l2_path
+    assert outcome.model.facts("training")["l2_squares"] in learn.l2_path
     again, _ = trained(resumed=checkpoint, config=config)
     assert weights(again.model) == weights(outcome.model)
     error = refused("compact", "digits.lcml", "digits", "--max-conditions", "9", "-o", "small.lcml")
-    assert "trained with augment's `average`" in error
+    assert "this model is a mean of two fits (`average`)" in error
     assert not Path("small.lcml").exists()
 
 
