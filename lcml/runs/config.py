@@ -115,7 +115,7 @@ class TrainConfig:
     augment: str | None = setting(
         None,
         "Train on distorted copies too: copies=4,shift=1,cross,flip,rotation=10,scale=0.1,shear=5,elastic=1. "
-        "Training accuracies are then those of the images and all copies.",
+        "Training accuracies are then those of the images and all copies; of the images alone with average.",
         DATA,
         metavar="SPEC",
     )

@@ -170,7 +170,7 @@ def as_trained(
     settings = model.facts("settings")
     known = {name: settings[name] for name, kind in _OF_EXAMPLES.items() if isinstance(settings.get(name), kind)}
     config = TrainConfig().with_options(known)
-    if settings.get("average"):
+    if "l2_squares" in model.facts("training"):
         raise SettingsError("this model is a mean of two fits (`average`), which a fit would undo; compact one without")
     shape = check_shape(config.shape or splits.image_shape, len(splits.feature_names), splits.source)
     by_class = _by_class(config, splits)
