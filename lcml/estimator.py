@@ -295,6 +295,7 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
                 | {
                     "channels": list(chosen.channels),
                     "pool": chosen.pool,
+                    "patches": list(chosen.patches),
                     "augment": chosen.augment,
                     "view": list(chosen.view),
                 },

@@ -296,6 +296,19 @@ def test_windows_channels_and_augmentation() -> None:
     assert clone(classifier).get_params()["channels"] == ("grey", "x+")
 
 
+def test_patches_are_drawn_by_the_seed() -> None:
+    x, y = load_digits(n_class=2, return_X_y=True)
+    options: dict[str, Any] = {**FAST, "image_shape": (8, 8), "channels": "grey", "view": "patches"}
+    options |= {"patches": "count=5,size=3,grid=2,overlap=1"}
+    first, again, other = (
+        LogisticCircuitClassifier(**options, random_state=seed).fit(x[::2], y[::2]) for seed in (0, 0, 1)
+    )
+    assert first.score(x[1::2], y[1::2]) > 0.95
+    np.testing.assert_array_equal(first.predict_proba(x), again.predict_proba(x))
+    assert np.abs(first.predict_proba(x) - other.predict_proba(x)).max() > 1e-3
+    assert first.model_.provenance["settings"]["patches"] == ["count=5,size=3,grid=2,overlap=1"]
+
+
 def test_one_text_stands_for_a_list_of_one() -> None:
     x, y = load_digits(n_class=2, return_X_y=True)
     options: dict[str, Any] = {**FAST, "image_shape": [8, 8]}

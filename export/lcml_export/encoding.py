@@ -10,6 +10,7 @@ from lcml.inputs.channels import CHANNELS, RADIUS, ChannelEncoder
 from lcml.inputs.columns import ColumnsEncoder
 from lcml.inputs.encoders import BooleanEncoder, ScaleEncoder
 from lcml.inputs.encoding import Encoder
+from lcml.inputs.patches import THRESHOLD, VARIANCE, Patches
 from lcml.model.model import LogisticCircuit
 from lcml_export.columns import encode_columns
 from lcml_export.graph import Graph, onnx_type
@@ -48,7 +49,7 @@ def _channels(graph: Graph, encoder: ChannelEncoder, features: str, input_type: 
     kernels = graph.constant([[stencil.kernel] for stencil in stencils], np.float32)
     offsets = graph.constant([stencil.offset for stencil in stencils], np.float32)
     encoded = encode_plainly(graph, encoder.base, features, input_type)
-    images = graph.op("Reshape", encoded, graph.constant([0, *encoder.image_shape], np.int64))  # 0: as before
+    grey = images = graph.op("Reshape", encoded, graph.constant([0, *encoder.image_shape], np.int64))  # 0: as before
     for axis in (2, 3):  # what is beyond an edge is as the edge; runtimes that do not know Pad know Concat
         first, last = (graph.take(images, [edge] * RADIUS, axis) for edge in (0, encoder.image_shape[axis - 1] - 1))
         images = graph.concat([first, images, last], axis)
@@ -64,7 +65,37 @@ def _channels(graph: Graph, encoder: ChannelEncoder, features: str, input_type: 
     elif roots.any():
         which = graph.constant(roots[:, None, None], np.bool_)
         channels = graph.op("Where", which, graph.op("Sqrt", channels), channels)
-    return graph.op("Reshape", channels, graph.constant([-1, encoder.n_outputs]))
+    if not encoder.patches:
+        return graph.op("Reshape", channels, graph.constant([-1, encoder.n_outputs]))
+    flat = graph.op("Reshape", channels, graph.constant([-1, encoder.of_patches.start]))
+    root = graph.op("Sqrt", grey)
+    found = graph.concat([flat, *(_patches(graph, patches, grey, root) for patches in encoder.patches)], axis=1)
+    n_zeros = encoder.n_outputs - encoder.of_patches.stop
+    if n_zeros:
+        zeros = graph.op("Mul", graph.take(flat, [0] * n_zeros, axis=1), graph.constant(0, np.float32))
+        found = graph.concat([found, zeros], axis=1)
+    return found
+
+
+def _patches(graph: Graph, patches: Patches, grey: str, root: str) -> str:
+    """(n, n_outputs) of `lcml.inputs.patches`: the means of roots and of grey levels, their squares, over every window
+    tell its variance; the filters, whose sums are 0, need no mean taken off."""
+    strides, n_filters, n_cells = [*patches.spec.stride], patches.spec.count, len(patches.shares)
+    everywhere = np.full((1, *patches.filters.shape[1:]), 1 / patches.filters[0].size, np.float32)
+    mean, square = (graph.op("Conv", each, graph.constant(everywhere), strides=strides) for each in (root, grey))
+    variance = graph.op("Sub", square, graph.op("Mul", mean, mean))
+    zero, one = (graph.constant(bound, np.float32) for bound in (0, 1))
+    spread = graph.op("Sqrt", graph.op("Add", graph.op("Max", variance, zero), graph.constant(VARIANCE, np.float32)))
+    products = graph.op("Div", graph.op("Conv", root, graph.constant(patches.filters), strides=strides), spread)
+    signed = []
+    for sign in (1, -1):
+        filters = graph.op("Mul", products, graph.constant(sign, np.float32)) if sign < 0 else products
+        offsets = (sign * patches.offsets + np.float32(THRESHOLD))[:, None, None]
+        shown = graph.op("Clip", graph.op("Sub", filters, graph.constant(offsets, np.float32)), zero, one)
+        by_place = graph.op("Reshape", shown, graph.constant([-1, n_filters, patches.shares.shape[1]]))
+        of_cells = graph.op("MatMul", by_place, graph.constant(patches.shares.T, np.float32))
+        signed.append(graph.op("Reshape", of_cells, graph.constant([-1, n_filters * n_cells, 1])))
+    return graph.op("Reshape", graph.op("Sqrt", graph.concat(signed, axis=2)), graph.constant([-1, patches.n_outputs]))
 
 
 def _boolean(graph: Graph, encoder: BooleanEncoder, features: str, input_type: InputType) -> str:

@@ -11,12 +11,12 @@ the root and does not depend on the model's weights, so learning these stays con
 
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
-from itertools import pairwise, product
+from itertools import product
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from lcml.arrays import FloatArray, IntArray, even_cuts, frozen
+from lcml.arrays import FloatArray, IntArray, frozen, weighted_runs
 from lcml.circuits import vtree as vtrees
 from lcml.circuits.vtree import Vtree
 from lcml.errors import FormatError, SettingsError
@@ -30,6 +30,8 @@ class _Stored:
     """What a model file holds."""
 
     kind: ClassVar[str]
+    grows: ClassVar[bool] = True
+    """Whether learning splits elements of a circuit under the view."""
 
     def as_dict(self) -> dict[str, Any]:
         """The view as plain JSON; `view_from_dict` is the way back."""
@@ -95,6 +97,7 @@ class SelectedView(_OnePosition):
     n_inputs: int
     inputs: tuple[int, ...]
     kind: ClassVar[str] = "selected"
+    grows: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         _check_integers("n_inputs", (self.n_inputs,), 1, 1)
@@ -255,7 +258,7 @@ class WindowView(_Stored):
     @property
     def _runs(self) -> tuple[list[dict[int, int]], list[dict[int, int]]]:
         """The rows, and the columns, of positions of each cell, with their weights."""
-        rows, columns = map(_weighted_runs, self.position_grid, self.grid, self.overlap)
+        rows, columns = map(weighted_runs, self.position_grid, self.grid, self.overlap)
         return rows, columns
 
 
@@ -327,14 +330,6 @@ def windows(view: IdentityView | WindowView, examples: Array, xp: Any) -> Array:
     places = (view.position_origin + np.array(view.padding)).tolist()
     read = [images[:, :, y : y + height, x : x + width] for y, x in places]
     return xp.stack([xp.reshape(window, (n_examples, view.n_variables)) for window in read], axis=0)
-
-
-def _weighted_runs(n_positions: int, n_runs: int, overlap: int) -> list[dict[int, int]]:
-    """Of every run along an axis the positions that count in it, and how often, see `WindowView`."""
-    numbers = np.arange(n_positions)
-    near = np.clip(numbers[:, None] + np.arange(-overlap, overlap + 1), 0, n_positions - 1)
-    counts = [((first <= near) & (near < stop)).sum(axis=1) for first, stop in pairwise(even_cuts(n_positions, n_runs))]
-    return [{int(place): int(count[place]) for place in np.flatnonzero(count)} for count in counts]
 
 
 def _check_integers(name: str, values: Any, count: int | None, least: int) -> None:

@@ -84,7 +84,10 @@ class Domain:
             np.stack([_stencil(name, *ends, self.encoder.pool) for name in self.encoder.channels], axis=2)
             for ends in ((low, high), (high, low))
         )
-        return least.reshape(len(low), -1), most.reshape(len(low), -1)
+        least, most = (values.reshape(len(low), -1) for values in (least, most))
+        behind = np.arange(self.encoder.n_outputs - least.shape[1]) < len(self.encoder.of_patches)
+        planes = np.tile(behind.astype(np.float64), (len(low), 1))  # patches may say anything
+        return np.concatenate([least, 0 * planes], axis=1), np.concatenate([most, planes], axis=1)
 
 
 def codes_of(encoder: Encoder, x: Any) -> FloatArray:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from lcml.circuits.views import IdentityView, SelectedView, View
 from lcml.data.raw import default_names
 from lcml.errors import DataError
-from lcml.inputs.channels import image_channels, pixel_names
+from lcml.inputs.channels import ChannelEncoder, image_channels, pixel_names
 from lcml.inputs.encoding import Encoder, Words, one_by_one
 from lcml.model.model import LogisticCircuit
 
@@ -27,8 +27,8 @@ def variable_names(encoder: Encoder, view: View, feature_names: Sequence[str]) -
 
 def channel_names(encoder: Encoder, n_channels: int) -> list[str]:
     """What the channels of an encoded image are called, as `variable_names` does."""
-    if encoder.channels:
-        return image_channels(encoder.channels, n_channels)
+    if isinstance(encoder, ChannelEncoder):
+        return image_channels(encoder.channels, encoder.n_channels)
     return ["input"] if n_channels == 1 else [f"input {channel}" for channel in range(n_channels)]
 
 

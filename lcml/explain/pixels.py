@@ -14,6 +14,7 @@ from lcml.explain.groups import Group
 from lcml.explain.names import channel_names
 from lcml.explain.records import Pixel, Place
 from lcml.inputs.channels import ChannelEncoder
+from lcml.inputs.encoding import Encoder
 from lcml.model.model import LogisticCircuit
 
 _COLOURS = 3  # images of so many channels are red, green and blue
@@ -95,11 +96,24 @@ def evidence(model: LogisticCircuit, groups: Sequence[Group], added: FloatArray)
         inputs = view.index[first:stop, variables]
         weights = np.broadcast_to(view.position_weight[first:stop, None], inputs.shape)
         inside = inputs < view.n_inputs
-        counts = np.bincount(inputs[inside] % n_pixels, weights[inside], n_pixels)
+        counts = _mentioned(model.encoder, inputs[inside], weights[inside], n_pixels)
         where = np.flatnonzero(counts) if counts.any() else np.arange(n_pixels)
         share = counts[where] / counts.sum() if counts.any() else 1 / n_pixels
         found[:, where] += added[:, number, None] * share
     return np.kron(found.reshape(-1, height, width), np.full((pool, pool), 1 / pool**2))
+
+
+def _mentioned(
+    encoder: Encoder, inputs: NDArray[np.integer], weights: NDArray[Any], n_pixels: int
+) -> NDArray[np.float64]:
+    """(n_pixels,) how much of these inputs, with their weights, lies on every pixel: of a patch on all of its cell."""
+    patches = encoder.of_patches if isinstance(encoder, ChannelEncoder) else range(0)
+    is_patch = (inputs >= patches.start) & (inputs < patches.stop)
+    counts = np.bincount(inputs[~is_patch] % n_pixels, weights[~is_patch], n_pixels).astype(np.float64)
+    for place, weight in zip((inputs[is_patch] - patches.start).tolist(), weights[is_patch], strict=True):
+        assert isinstance(encoder, ChannelEncoder)
+        counts += weight * encoder.pixels_of_patch(place).ravel()
+    return counts
 
 
 def _pixels(

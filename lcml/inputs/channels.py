@@ -27,6 +27,8 @@ from lcml.arrays import FloatArray
 from lcml.errors import FormatError, SettingsError
 from lcml.inputs.encoders import PLAIN_ENCODERS, PlainEncoder
 from lcml.inputs.encoding import Encoder, State
+from lcml.inputs.patches import STATE as PATCHES_STATE
+from lcml.inputs.patches import Patches
 from lcml.inputs.rows import Matrix, check_features
 
 RADIUS = 2
@@ -103,13 +105,15 @@ class ChannelEncoder(Encoder):
 
     image_shape: (height, width), or (channels, height, width) where an example holds several images one after another;
     kept in the longer form. channels: names in `CHANNELS`; pool: rows and columns of the blocks of pixels over which a
-    channel is averaged, 1 for none. Raises SettingsError where they do not fit each other.
+    channel is averaged, 1 for none; patches: what lies behind the channels, in planes of their size, of which the last
+    is filled up with zeros. Raises SettingsError where they do not fit each other.
     """
 
     base: PlainEncoder
     image_shape: tuple[int, ...]
     channels: tuple[str, ...]
     pool: int = 1
+    patches: tuple[Patches, ...] = ()
     kind: ClassVar[str] = "channels"
 
     def __post_init__(self) -> None:
@@ -129,6 +133,8 @@ class ChannelEncoder(Encoder):
                 f"pool: images of {rows} x {columns} pixels cannot be cut into blocks of {self.pool} x {self.pool}; "
                 "choose a divisor of both"
             )
+        if any(each.filters.shape[1] != shape[0] or each.image_size != shape[1:] for each in self.patches):
+            raise SettingsError(f"patches: those of other images than of shape {shape}")
 
     @property
     def n_features(self) -> int:
@@ -140,9 +146,32 @@ class ChannelEncoder(Encoder):
 
     @property
     def output_shape(self) -> tuple[int, int, int]:
-        """(channels, height, width) of what `encode` returns: all channels of the first raw image, then the next's."""
-        n_images, height, width = self.image_shape
-        return n_images * len(self.channels), height // self.pool, width // self.pool
+        """(channels, height, width) of what `encode` returns: all channels of the first raw image, then the next's,
+        then the planes of patches."""
+        height, width = (size // self.pool for size in self.image_shape[1:])
+        n_planes = -(-sum(each.n_outputs for each in self.patches) // (height * width))
+        return self.n_channels + n_planes, height, width
+
+    @property
+    def n_channels(self) -> int:
+        """How many channels there are in front of the patches."""
+        return self.image_shape[0] * len(self.channels)
+
+    def pixels_of_patch(self, place: int) -> FloatArray:
+        """(height, width) in blocks: how much of what output of_patches[place] says lies on each; they sum to 1."""
+        kinds = iter(self.patches)
+        while place >= (patches := next(kinds)).n_outputs:
+            place -= patches.n_outputs
+        _, height, width = self.output_shape
+        blocks = patches.pixels[place // 2 % len(patches.pixels)].reshape(height, self.pool, width, self.pool)
+        return np.asarray(blocks.sum(axis=(1, 3)), np.float64)
+
+    @property
+    def of_patches(self) -> range:
+        """The outputs that patches make."""
+        _, height, width = self.output_shape
+        first = self.n_channels * height * width
+        return range(first, first + sum(each.n_outputs for each in self.patches))
 
     def encode(self, x: ArrayLike | Matrix, *, gaps: bool = False) -> NDArray[np.float32]:
         """Probabilities (n, n_outputs), float32, C-contiguous, of raw features (n, n_features), in `output_shape`.
@@ -151,8 +180,9 @@ class ChannelEncoder(Encoder):
         """
         raw = check_features(x, self.n_features)
         n_images, height, width = self.image_shape
-        shown = self.output_shape[1:]
-        encoded = np.empty((len(raw), n_images, len(self.channels), *shown), np.float32)
+        made = np.zeros((len(raw), self.n_outputs), np.float32)
+        behind = self.of_patches
+        encoded = made[:, : behind.start].reshape(len(raw), n_images, len(self.channels), *self.output_shape[1:])
         step = max(1, CHUNK_BYTES // (4 * self.n_features))
         for rows in (slice(start, start + step) for start in range(0, len(raw), step)):
             q = self.base.encode(raw[rows]).reshape(-1, *self.image_shape)
@@ -160,26 +190,41 @@ class ChannelEncoder(Encoder):
             for k, name in enumerate(self.channels):
                 response = _response(padded, CHANNELS[name], height, width)
                 encoded[rows, :, k] = finished(response, CHANNELS[name], self.pool)
-        return encoded.reshape(len(raw), self.n_outputs)
+            first = behind.start
+            for patches in self.patches:
+                made[rows, first : first + patches.n_outputs] = patches.encode(q)
+                first += patches.n_outputs
+        return made
 
     def variable_names(self, feature_names: Sequence[str]) -> tuple[str, ...]:
-        """The pixels' names; of several raw images, "image 0 grey[0,0]" and so on."""
-        return pixel_names(image_channels(self.channels, self.output_shape[0]), *self.output_shape[1:])
+        """The pixels' names; of several raw images, "image 0 grey[0,0]" and so on; "patch 0+ in (0,0)" by cell, where
+        there are several kinds of patches "patch 0/0+ in (0,0)"; "nothing" for zeros."""
+        names = list(pixel_names(image_channels(self.channels, self.n_channels), *self.output_shape[1:]))
+        for number, patches in enumerate(self.patches):
+            names += patches.names(f"patch {number}/" if len(self.patches) > 1 else "patch ")
+        return (*names, *["nothing"] * (self.n_outputs - len(names)))
 
     def inputs_at(self, shares: FloatArray) -> FloatArray:
         return self.base.inputs_at(shares)
 
     def state(self) -> State:
-        """That of `base`, beside `image_shape`, the places of `channels` in `CHANNELS` and a `pool` that is not 1."""
+        """That of `base`, beside `image_shape`, the places of `channels` in `CHANNELS`, a `pool` that is not 1, and
+        those of `patches`, by number."""
         own = {"image_shape": self.image_shape, "channels": [list(CHANNELS).index(name) for name in self.channels]}
         own |= {"pool": [self.pool]} if self.pool > 1 else {}
-        return {**self.base.state(), **{name: np.array(values, np.int32) for name, values in own.items()}}
+        of_patches = {name: each for k, patches in enumerate(self.patches) for name, each in patches.state(k).items()}
+        return {**self.base.state(), **{name: np.array(values, np.int32) for name, values in own.items()}, **of_patches}
 
     @classmethod
     def from_state(cls, state: State) -> Self:
         defaults = {"image_shape": 0.0, "channels": 0.0, "pool": np.ones(1, np.int32)}
         shape, places, pool = own = [np.asarray(state.get(name, default)) for name, default in defaults.items()]
-        plain = {name: array for name, array in state.items() if name not in defaults}
+        of_patches = {name: array for name, array in state.items() if name.startswith("patches")}
+        n_patches = len(of_patches) // len(PATCHES_STATE)
+        known = {f"patches{number}_{name}" for number in range(n_patches) for name in PATCHES_STATE}
+        if known != {*of_patches}:
+            raise FormatError(f"expected patches by number, found {', '.join(of_patches)}; the file is damaged")
+        plain = {name: array for name, array in state.items() if name not in {*defaults, *of_patches}}
         bases = [base for base in PLAIN_ENCODERS.values() if {*plain} == {field.name for field in fields(base)}]
         right = all(array.dtype.kind == "i" and array.ndim == 1 and np.all(array >= 0) for array in own)
         if not bases or not right or np.any(places >= len(CHANNELS)) or len(pool) != 1:
@@ -189,7 +234,9 @@ class ChannelEncoder(Encoder):
             )
         names = list(CHANNELS)
         chosen = tuple(names[place] for place in places)
-        return cls(bases[0].from_state(plain), tuple(shape.tolist()), chosen, int(pool[0]))
+        size = (int(shape[-2]), int(shape[-1])) if len(shape) > 1 else (0, 0)
+        patches = tuple(Patches.from_state(of_patches, number, size) for number in range(n_patches))
+        return cls(bases[0].from_state(plain), tuple(shape.tolist()), chosen, int(pool[0]), patches)
 
 
 def finished(response: NDArray[Any], stencil: Stencil, pool: int) -> NDArray[Any]:

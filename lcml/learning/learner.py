@@ -291,7 +291,8 @@ class Learner:
             self._train, state.parameters, settings.criterion, minimum_support=support, chunks=chunks
         )
         clock.lap("score")
-        present = sum(part.view.n_cells * part.circuit.n_elements for part in self.parts)
+        growing = [part for part in self.parts if part.view.grows]
+        present = sum(part.view.n_cells * part.circuit.n_elements for part in growing)
         chosen = choose_splits(self.parts, candidates, max(1, round(settings.growth * present)), settings.depth)
         limits = self._max_features, settings.max_elements
         chosen, grown = apply_within(self.parts, chosen, *limits, settings.depth)

@@ -37,6 +37,7 @@ from lcml.learning.objective import Loss, Objective
 from lcml.learning.pairs import ElementFlow, Pairs, PairSums, free_pairs
 from lcml.learning.parameters import Parameters
 from lcml.passes.feature_store import Chunk, Known
+from lcml.passes.products import NO_PAIRS
 
 __all__ = ["Candidates", "Criterion", "race_splits", "score_splits"]
 
@@ -140,7 +141,7 @@ class _SplitScorer:
     def every_pair(self, chunks: Sequence[int], step: int = 1) -> list[Pairs]:
         """All pairs of elements with flow enough for two halves on one in `step` examples of `chunks`."""
         backend, derivatives = self.features.backend, self._derivatives
-        pairs = [free_pairs(part.circuit) for part in self.parts]
+        pairs = [free_pairs(part.circuit) if part.view.grows else NO_PAIRS for part in self.parts]
         flows = [ElementFlow(part, backend) for part, found in zip(self.parts, pairs, strict=True) if found.size]
 
         def sums(known: Known, chunk: Chunk) -> tuple[Array, ...]:

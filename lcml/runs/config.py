@@ -16,10 +16,11 @@ from lcml.files import escaped
 from lcml.inputs.augmentation import Augmentation
 from lcml.inputs.channels import check_channels
 from lcml.inputs.encoders import EncoderKind
+from lcml.inputs.patches import PatchSpec
 from lcml.learning.fields import AnyField, about, check_fields, setting
 from lcml.learning.settings import COMPUTATION, LIMITS, SELECTION, STRUCTURE, WEIGHTS, LearnSettings
 from lcml.model.missing import MissingPolicy
-from lcml.runs.specs import Shape, ViewSpec, parse_augment, parse_shape, parse_view
+from lcml.runs.specs import Shape, ViewSpec, parse_augment, parse_patches, parse_shape, parse_view
 
 PLACES = (
     "data_dir",
@@ -112,6 +113,13 @@ class TrainConfig:
         DATA,
         least=1,
     )
+    patches: tuple[str, ...] = setting(
+        (),
+        "Filters drawn from the training images, for the view patches, beside channels: count=256,size=7x7,stride=1x1,"
+        "grid=4x4,overlap=2x2. Once for each size.",
+        DATA,
+        metavar="SPEC",
+    )
     augment: str | None = setting(
         None,
         "Train on distorted copies too: copies=4,shift=1,cross,flip,rotation=10,scale=0.1,shear=5,elastic=1. "
@@ -121,7 +129,7 @@ class TrainConfig:
     )
     view: tuple[str, ...] = setting(
         (),
-        "What each circuit reads: whole, whole,offset=1x1, "
+        "What each circuit reads: whole, whole,offset=1x1, patches, "
         "window=7x7,stride=1x1,padding=0x0,grid=4x4,overlap=0x0,root,offset=0x1,channels=0+2,apart. By default whole.",
         STRUCTURE,
         metavar="SPEC",
@@ -192,7 +200,7 @@ class TrainConfig:
         if self.vtree_offset != (0, 0) and self.vtree not in ("auto", "grid"):
             raise SettingsError(f"vtree_offset belongs to the vtree grid, found vtree {self.vtree}; leave one out")
         check_channels(self.channels)
-        _ = self.shape, self.augmentation, self.views, self.column_kinds  # so that what is wrong with them is said now
+        _ = self.shape, self.augmentation, self.views, self.patch_specs, self.column_kinds  # what is wrong is said now
         if (self.vtree != "auto" or self.vtree_offset != (0, 0)) and not any(view.takes_vtree for view in self.views):
             raise SettingsError(
                 f"vtree and vtree_offset are for the view 'whole', found the views {list(self.view)}; leave them out, "
@@ -225,6 +233,10 @@ class TrainConfig:
         if wrong:
             raise SettingsError(f"column: expected NAME=KIND, such as age=number, found {wrong[0]!r}")
         return {name: kind for name, _, kind in (text.rpartition("=") for text in self.column)}
+
+    @property
+    def patch_specs(self) -> tuple[PatchSpec, ...]:
+        return tuple(map(parse_patches, self.patches))
 
     @property
     def augmentation(self) -> Augmentation | None:

@@ -27,13 +27,13 @@ from lcml.model.missing import check_policy
 from lcml.runs.parameters import Parameters
 from lcml.runs.places import choose_places, choose_vtree
 from lcml.runs.preparation import check_shape, grows_trees, make_encoder, takes_columns, to_learn_from
-from lcml.runs.specs import parse_augment, parse_view
+from lcml.runs.specs import parse_augment, parse_patches, parse_view
 from lcml.runs.weighting import class_weights, divided, joined_weights, merged
 
 Places = Sequence[tuple[View, Vtree]]
 
 _FORM = (
-    *("encoder", "columns", "divisor", "image_shape", "channels", "pool"),
+    *("encoder", "columns", "divisor", "image_shape", "channels", "pool", "patches"),
     *("view", "vtree", "depth", "link", "literal_weights"),
 )
 """Parameters that decide which weights there are, and what they mean."""
@@ -131,7 +131,9 @@ def begin(
     of_rest = None if weights is None else weights[rest]
     if before is None:
         of_encoder = chosen.divisor, shape, chosen.channels, chosen.pool, given.names
-        encoder, left_out = make_encoder(chosen.encoder, raw.features, *of_encoder, dict(chosen.columns or {}), of_rest)
+        columns, of_patches = dict(chosen.columns or {}), ([*map(parse_patches, chosen.patches)], settings.seed)
+        kind, features = chosen.encoder, raw.features
+        encoder, left_out = make_encoder(kind, features, *of_encoder, columns, of_rest, patches=of_patches)
     else:
         encoder, left_out = before.encoder, ()
     backend = get_backend(chosen.backend)

@@ -54,6 +54,7 @@ class Parameters(LearnSettings):
     )
     channels: Sequence[str] = same_setting(TrainConfig, "channels")
     pool: int = same_setting(TrainConfig, "pool")
+    patches: Sequence[str] = same_setting(TrainConfig, "patches")
     augment: str | None = same_setting(TrainConfig, "augment")
     view: Sequence[str] = same_setting(TrainConfig, "view")
     missing: MissingPolicy = same_setting(TrainConfig, "missing")

@@ -9,6 +9,7 @@ from lcml.circuits import vtree as vtrees
 from lcml.circuits.views import View
 from lcml.circuits.vtree import Vtree
 from lcml.errors import DataError, SettingsError
+from lcml.inputs.channels import ChannelEncoder
 from lcml.inputs.encoding import Encoder
 from lcml.learning.state import EncodedSet
 from lcml.runs.config import VtreeKind
@@ -27,7 +28,10 @@ def choose_places(
     """The view and vtree of every part, in the order of `views`; SettingsError where one does not fit, or where two
     parts would be the same: they would share their weights out, and nothing be gained."""
     seen = encoder.output_shape or shape
-    made = [(spec, place) for spec in views for place in spec.places(seen, encoder.channels, whole)]
+    of_patches = encoder.of_patches if isinstance(encoder, ChannelEncoder) else range(0)
+    if of_patches and not any(spec.patches for spec in views):
+        raise SettingsError("patches: no view reads them; give --view patches as well, or leave --patches out")
+    made = [(spec, place) for spec in views for place in spec.places(seen, encoder.channels, whole, of_patches)]
     first: dict[tuple[bytes | bool, ...], ViewSpec] = {}
     for spec, (view, vtree) in made:
         arrays = view.index, view.cell_start, view.position_weight, vtree.left, vtree.right, vtree.variable

@@ -26,6 +26,8 @@ from lcml.inputs.columns import ColumnsEncoder
 from lcml.inputs.encoders import EncoderKind, fit_encoder
 from lcml.inputs.encoding import EncodedRows, Encoder, coded, encoded
 from lcml.inputs.knots import fit_columns
+from lcml.inputs.patches import IMAGES as PATCH_IMAGES
+from lcml.inputs.patches import Patches, PatchSpec, fit_patches
 from lcml.inputs.rows import Matrix
 from lcml.inputs.table import Table
 from lcml.learning.folds import chosen_by_folds
@@ -120,7 +122,8 @@ def prepare(
     if with_trees and chosen_by_folds(len(splits.train) + len(splits.valid), len(splits.classes)):
         features = splits.train.joined(splits.valid).features
     of_encoder = config.divisor, shape, config.channels, config.pool, names
-    encoder, left_out = make_encoder(config.encoder, features, *of_encoder, config.column_kinds)
+    of_patches = config.patch_specs, config.learn.seed
+    encoder, left_out = make_encoder(config.encoder, features, *of_encoder, config.column_kinds, patches=of_patches)
     splits = replace(splits, notes=(*splits.notes, *left_out))
     by_class = _by_class(config, splits)
     if with_trees:
@@ -245,15 +248,19 @@ def make_encoder(
     feature_names: Sequence[str] | None = None,
     column_kinds: Mapping[str, str] | None = None,
     weights: FloatArray | None = None,
+    patches: tuple[Sequence[PatchSpec], int] = ((), 0),
 ) -> tuple[Encoder, tuple[str, ...]]:
-    """The encoder fitted on raw training features, with `channels`, averaged over blocks of `pool` pixels, on top of it
-    where there are any, and what should be said of columns that it leaves out.
+    """The encoder fitted on raw training features, with `channels`, averaged over blocks of `pool` pixels, and
+    `patches`, drawn by a seed, on top of it where there are any, and what should be said of columns that it leaves out.
 
     Pixels of one raw channel share their range. `column_kinds` and `weights` as `fit_columns` takes them. Raises
     SettingsError for channels of what is no image, blocks of no channels, and column kinds of what is no table.
     """
     if pool != 1 and not channels:
         raise SettingsError("pool: averages channels, but none were asked for; give --channels or leave it out")
+    specs, seed = patches
+    if specs and not channels:
+        raise SettingsError("patches: these come beside channels, but none were asked for; give --channels as well")
     if takes_columns(kind, features, shape, channels):
         if not isinstance(features, Table):
             raise SettingsError("the encoder columns is for tables and data frames; choose scale, boolean or divide")
@@ -272,7 +279,12 @@ def make_encoder(
             f"channels: {', '.join(channels)} are made of images, but these data have no image shape; give one "
             "(--image-shape 28x28, or 1x200 for a sequence) or leave --channels out"
         )
-    return ChannelEncoder(encoder, shape, tuple(channels), pool), ()
+    drawn: tuple[Patches, ...] = ()
+    if specs:
+        n_read = min(len(features), PATCH_IMAGES)
+        q = encoder.encode(features[np.arange(n_read) * len(features) // n_read]).reshape(-1, *shape)
+        drawn = tuple(fit_patches(spec, q, seed) for spec in specs)
+    return ChannelEncoder(encoder, shape, tuple(channels), pool, drawn), ()
 
 
 def to_learn_from(

@@ -1,23 +1,30 @@
 """Short texts that say what circuits read and how training images are distorted.
 
     view      whole | window=7x7,stride=1x1,padding=0x0,grid=4x4,overlap=0x0,root,offset=0x1,channels=0+2,apart
+              | patches
+    patches   count=256,size=7x7,stride=1x1,grid=4x4,overlap=2x2, the fields of `lcml.inputs.patches.PatchSpec`
     augment   copies=4,shift=1,cross, the fields of `lcml.inputs.augmentation.Augmentation`
     shape     28x28, 3x32x32: (channels,) rows and columns of an example's features; 1x200 is a sequence
 
 One number stands for both rows and columns; a word alone switches something on.
 """
 
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeAlias
 
-from lcml.circuits.views import IdentityView, View, WindowView, window_vtree
+import numpy as np
+
+from lcml.circuits import vtree as vtrees
+from lcml.circuits.views import IdentityView, SelectedView, View, WindowView, window_vtree
 from lcml.circuits.vtree import Vtree
 from lcml.errors import SettingsError
 from lcml.inputs.augmentation import Augmentation
 from lcml.inputs.channels import CHANNELS
+from lcml.inputs.patches import PatchSpec
 
 Pair: TypeAlias = tuple[int, int]
 Shape: TypeAlias = tuple[int, int, int]
@@ -25,6 +32,7 @@ Shape: TypeAlias = tuple[int, int, int]
 
 VIEW_EXAMPLE = "window=7,grid=4,root"
 AUGMENT_EXAMPLE = "copies=4,shift=1,cross"
+PATCHES_EXAMPLE = "count=256,size=7,grid=4"
 
 _DIGITS = r"\d{0,8}"  # after the first: no size that fits in memory has more
 _CHANNEL = re.compile("|".join(map(re.escape, sorted(CHANNELS, key=len, reverse=True))) + rf"|\d{_DIGITS}")
@@ -36,7 +44,8 @@ class ViewSpec:
 
     offset: by which the grid of the vtree is shifted; channels: numbers, and names of `lcml.inputs.channels`, each of
     which stands for that channel of every raw image; None for all; apart: a part for every channel instead of one over
-    all. The others are those of `lcml.circuits.views.WindowView`; text: what it was read from.
+    all; patches: what patches say, instead of windows. The others are those of `lcml.circuits.views.WindowView`; text:
+    what it was read from.
     """
 
     window: Pair | None = None
@@ -48,6 +57,7 @@ class ViewSpec:
     channels: tuple[int | str, ...] | None = None
     apart: bool = False
     overlap: Pair = (0, 0)
+    patches: bool = False
     text: str = field(default="", compare=False)
 
     @property
@@ -56,27 +66,46 @@ class ViewSpec:
         return self == ViewSpec()
 
     def places(
-        self, shape: Shape | None, channels: Sequence[str], whole: Callable[[], Vtree]
+        self,
+        shape: Shape | None,
+        channels: Sequence[str],
+        whole: Callable[[], Vtree],
+        of_patches: range = range(0),
     ) -> Iterator[tuple[View, Vtree]]:
         """The view and vtree of every part that the spec makes of encoded images of that shape.
 
         channels: the names of those that the encoder makes of one raw image, none for a plain encoder; whole: makes the
-        vtree over all variables. Raises SettingsError where the spec does not fit.
+        vtree over all variables; of_patches: which those are that patches make, behind all channels. Raises
+        SettingsError where the spec does not fit.
         """
         if self.takes_vtree:
             vtree = whole()
             yield IdentityView(vtree.n_variables), vtree
             return
         with _naming("view", self.text):
-            yield from self._places(shape, channels)
+            if self.patches:
+                yield self._over_patches(shape, of_patches)
+            else:
+                yield from self._places(shape, channels, of_patches)
 
-    def _places(self, shape: Shape | None, channels: Sequence[str]) -> Iterator[tuple[View, Vtree]]:
+    def _over_patches(self, shape: Shape | None, of_patches: range) -> tuple[View, Vtree]:
+        """All of them; both signs of a patch in a cell are next to each other."""
+        if shape is None or not of_patches:
+            raise SettingsError("there are no patches to read; give --patches as well")
+        pairs = np.arange(0, len(of_patches) + 1, 2, dtype=np.intp)
+        vtree = vtrees.over_blocks(vtrees.balanced(len(pairs) - 1), pairs)
+        return SelectedView(math.prod(shape), tuple(of_patches)), vtree
+
+    def _places(self, shape: Shape | None, channels: Sequence[str], of_patches: range) -> Iterator[tuple[View, Vtree]]:
         if shape is None:
             raise SettingsError(
                 "windows, channels and offsets are for images and sequences, but these data have no image shape; "
                 "give one (--image-shape 28x28, or 1x200 for a sequence) or leave --view out"
             )
-        chosen = self._chosen(shape[0], channels)
+        n_channels = of_patches.start // (shape[1] * shape[2]) if of_patches else shape[0]
+        chosen = self._chosen(n_channels, channels)
+        if chosen is None and of_patches:
+            chosen = tuple(range(n_channels))
         groups: list[tuple[int, ...] | None] = [chosen]
         if self.apart:
             groups = [(channel,) for channel in (range(shape[0]) if chosen is None else chosen)]
@@ -107,12 +136,24 @@ def parse_view(text: str) -> ViewSpec:
     """The view that `text` says. Raises SettingsError with the culprit, what is expected, and an example."""
     with _naming("view", text):
         words, given = _words_and_settings(text, VIEW_EXAMPLE)
+        if words == ["patches"] and not given:
+            return ViewSpec(patches=True, text=text)
         is_whole = words == ["whole"] and "window" not in given
         if not is_whole and (words or "window" not in given):
             found = f"found {', '.join(words)}" if words else "found neither"
-            raise SettingsError(f"expected 'whole' or a window, such as {VIEW_EXAMPLE!r}; {found}")
+            raise SettingsError(f"expected 'whole', 'patches' or a window, such as {VIEW_EXAMPLE!r}; {found}")
         known = {name: _VIEW_READERS[name] for name in (_OF_WHOLE if is_whole else _VIEW_READERS)}
         return ViewSpec(**_values(given, known, VIEW_EXAMPLE), text=text)
+
+
+def parse_patches(text: str) -> PatchSpec:
+    """The patches that `text` says. Raises SettingsError as `parse_view` does."""
+    with _naming("patches", text):
+        words, given = _words_and_settings(text, PATCHES_EXAMPLE)
+        if words or "count" not in given:
+            found = f"found {', '.join(words)}" if words else "found no count"
+            raise SettingsError(f"{found}; expected settings such as {PATCHES_EXAMPLE!r}")
+        return PatchSpec(**_values(given, _PATCHES_READERS, PATCHES_EXAMPLE))
 
 
 def parse_augment(text: str) -> Augmentation:
@@ -146,7 +187,7 @@ def _naming(what: str, text: str) -> Iterator[None]:
     try:
         yield
     except SettingsError as error:
-        reason = str(error).removeprefix("view: ").removeprefix("augmentation: ")
+        reason = str(error).removeprefix("view: ").removeprefix("augmentation: ").removeprefix("patches: ")
         raise SettingsError(f"{what} {text!r}: {reason}") from error
 
 
@@ -224,6 +265,10 @@ _VIEW_READERS: Mapping[str, _Reader] = {
     **dict.fromkeys(("window", "stride", "padding", "grid", "overlap", "offset"), _pair),
     **dict.fromkeys(("apart", "root"), _flag),
     "channels": _channels,
+}
+_PATCHES_READERS: Mapping[str, _Reader] = {
+    "count": _integer,
+    **dict.fromkeys(("size", "stride", "grid", "overlap"), _pair),
 }
 _OF_WHOLE = ("offset", "channels", "apart", "root")
 _AUGMENT_READERS: Mapping[str, _Reader] = {

@@ -138,3 +138,56 @@ def test_options_in_a_file(tmp_path: Path) -> None:
     assert model.provenance["settings"]["augment"] == "copies=1,shift=1"
     (tmp_path / "w.toml").write_text("view = 5\n")
     assert "view: expected a list, each text, found 5" in refused("train", "digits", "--config", tmp_path / "w.toml")
+
+
+PATCHES = ("--channels", "grey", "--patches", "count=6,size=3,grid=2,overlap=1", "--patches", "count=4,size=4,grid=1")
+
+
+def test_patches_are_learned_told_explained_and_exported(tmp_path: Path) -> None:
+    path, views = tmp_path / "p.lcml", ("--view", "window=4,grid=2,root", "--view", "patches")
+    output("train", "digits", *PATCHES, *views, "--average", *QUICK, "--metric", "log-loss", "-o", path)
+    model = load_model(path)
+    encoder = model.encoder
+    assert isinstance(encoder, ChannelEncoder)
+    assert (encoder.output_shape, encoder.of_patches) == ((2, 8, 8), range(64, 120))
+    window, patches = model.parts
+    assert window.view.n_inputs == patches.view.n_inputs == 128
+    assert patches.view.index.tolist() == [[*range(64, 120)]]
+    assert np.count_nonzero(patches.weighted[patches.circuit.n_literals :]) == patches.n_features
+    before = tmp_path / "before.lcml"
+    output("train", "digits", *PATCHES, *views, *QUICK, "--rounds", 0, "-o", before)
+    assert load_model(before).parts[1].circuit.same_as(patches.circuit)  # windows are split, patches are not
+    assert load_model(before).parts[0].circuit.n_elements < window.circuit.n_elements
+    assert "56 of 128 variables" in output("inspect", path)
+    told = output("explain", path, "digits", "--row", 3, "--top", 400)
+    assert "patch 0/1+ in (0,1)" in told
+    assert "in cell (1, 1) of part 0" in told
+    found = json.loads(output("export", path, "-o", tmp_path / "p.onnx", "--json"))
+    assert found["n_bytes"] == (tmp_path / "p.onnx").stat().st_size
+    test = load_splits("digits").test
+    right = (model.predict(test.features) == test.labels).mean()
+    assert right == pytest.approx(json.loads(output("evaluate", path, "digits", "--json"))["test_accuracy"], abs=3e-3)
+    assert right > 0.95
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--view", "patches"), "view 'patches': there are no patches to read; give --patches as well"),
+        ((*PATCHES, "--view", "window=3"), "patches: no view reads them; give --view patches as well"),
+        (("--patches", "count=3", "--view", "patches"), "patches: these come beside channels, but none were asked for"),
+        (
+            ("--patches", "size=3"),
+            "patches 'size=3': found no count; expected settings such as 'count=256,size=7,grid=4'",
+        ),
+        (("--patches", "count=0"), "patches 'count=0': count: expected 1 or more, found 0"),
+        (("--patches", "count=2,size=x"), "patches 'count=2,size=x': size: expected a whole number or ROWSxCOLUMNS"),
+        (
+            ("--channels", "grey", "--patches", "count=2", "--view", "patches"),
+            "patches: 2 rows of places do not make 4 rows of cells with an overlap of 2; use smaller patches",
+        ),
+    ],
+)
+def test_patches_that_cannot_be_are_refused(options: tuple[str, ...], message: str, tmp_path: Path) -> None:
+    assert message in refused("train", "digits", *options, *QUICK, "-o", tmp_path / "x.lcml")
+    assert not (tmp_path / "x.lcml").exists()

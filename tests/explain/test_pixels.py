@@ -3,15 +3,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lcml.circuits.views import WindowView
+from lcml.circuits.parts import initial_part
+from lcml.circuits.views import SelectedView, WindowView
+from lcml.circuits.vtree import balanced
 from lcml.explain.contributions import contributions, explain
-from lcml.explain.groups import feature_groups, summed
+from lcml.explain.groups import feature_groups, group_in_words, summed
 from lcml.explain.pixels import evidence, image_shape, pictures, place_of
 from lcml.explain.records import Pixel, Place
 from lcml.explain.report.drawing import Drawing, Rect
 from lcml.explain.report.why import marked
 from lcml.inputs.channels import ChannelEncoder
 from lcml.inputs.encoders import ScaleEncoder
+from lcml.inputs.patches import Patches, PatchSpec
+from lcml.model.model import LogisticCircuit
 from tests.explain.test_contributions import parts_model
 
 IMAGE = np.array([[0.5, 0.25, 1.0, 0.0], [0.0, 1.0, 1.0, 0.5], [0.25, 0.25, 0.75, 1.0]])
@@ -91,3 +95,21 @@ def test_an_explanation_tells_places_of_images_as_plain_values() -> None:
     pixels = [pixel for place in places for pixel in place["pixels"]]
     assert {pixel["channel"] for pixel in pixels} == {"input"}
     assert max(pixel["column"] for pixel in pixels) <= 3
+
+
+def test_what_patches_add_lies_on_their_cells() -> None:
+    """A condition on the left cell of 1 x 2 windows: of places 0 and 1, which read pixels 0 to 2."""
+    spec, filters = PatchSpec(1, (1, 2), grid=(1, 2), overlap=(0, 0)), np.array([[[[1, -1]]]], np.float32)
+    patches = Patches(spec, filters, np.zeros(1, np.float32), (1, 5))
+    encoder = ChannelEncoder(ScaleEncoder(np.zeros(5), np.ones(5)), (1, 5), ("grey",), 1, (patches,))
+    part = initial_part(SelectedView(encoder.n_outputs, tuple(encoder.of_patches)), balanced(4))
+    model = LogisticCircuit(encoder, (part,), (0, 1), np.ones((1, part.n_features)), np.zeros(1))
+    groups = feature_groups(model)
+    names = [group_in_words(model, group, None) for group in groups]
+    number = names.index("patch 0+ in (0,0) and patch 0- in (0,0)")
+    added = np.zeros((1, len(groups)))
+    added[0, number] = 8.0
+    assert evidence(model, groups, added)[0].tolist() == [[2, 4, 2, 0, 0]]
+    place = place_of(model, groups[number], encoder.encode([[0.5, 0, 1, 0, 0]])[0])
+    assert place is not None
+    assert place.pixels == ()

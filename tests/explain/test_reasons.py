@@ -23,6 +23,7 @@ from lcml.explain.reasons import sufficient_reason
 from lcml.explain.search import Search
 from lcml.inputs.channels import ChannelEncoder
 from lcml.inputs.encoders import ScaleEncoder
+from lcml.inputs.patches import PatchSpec, fit_patches
 from lcml.inputs.table import Table, from_frame
 from lcml.model.model import LogisticCircuit
 from tests.explain.test_contributions import model_of, parts_model
@@ -154,6 +155,22 @@ def test_channels_are_bounded(shape: tuple[int, int], pool: int) -> None:
     assert (low[0] <= q + 1e-6).all()
     assert (q <= high[0] + 1e-6).all()
     assert (high[0] - low[0] > 0.1).any()
+
+
+def test_patches_may_say_anything() -> None:
+    """Bounds of what is encoded hold for every image; what fills the last plane up is 0."""
+    rng = np.random.default_rng(0)
+    own, others = rng.random(30), rng.random((300, 30))
+    patches = fit_patches(PatchSpec(2, (2, 2), grid=(2, 2)), others.reshape(-1, 1, 5, 6).astype(np.float32), 0)
+    encoder = ChannelEncoder(ScaleEncoder(np.zeros(30), np.ones(30)), (5, 6), ("grey",), 1, (patches,))
+    domain = Domain.of(encoder, own)
+    free = np.arange(30) % 3 == 0
+    low, high = domain.ranges(np.where(free, 0, own)[None], np.where(free, 1, own)[None])
+    q = encoder.encode(np.where(free, others, own))
+    assert low.shape == high.shape == (1, 60)
+    assert (low[0] <= q + 1e-6).all()
+    assert (q <= high[0] + 1e-6).all()
+    assert not high[0, 46:].any()
 
 
 COLUMNS = pd.DataFrame(

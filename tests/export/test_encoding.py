@@ -11,6 +11,7 @@ from onnx.reference import ReferenceEvaluator
 
 from lcml.inputs.channels import CHANNELS, ChannelEncoder
 from lcml.inputs.encoders import BooleanEncoder, PlainEncoder, ScaleEncoder
+from lcml.inputs.patches import PatchSpec, fit_patches
 from lcml_export.encoding import encode_plainly
 from lcml_export.graph import Graph, Operators, onnx_type
 from lcml_export.input_types import InputType
@@ -74,3 +75,25 @@ def test_the_reference_evaluator_agrees() -> None:
     x = np.random.default_rng(0).integers(0, 256, (2, 105)).astype(np.float32)
     (found,) = ReferenceEvaluator(encoding_graph(encoder, "float32", 18)).run(None, {"features": x})
     np.testing.assert_allclose(found, encoder.encode(x), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize(("n_images", "pool"), [(1, 1), (2, 1), (1, 2)])
+@pytest.mark.parametrize("input_type", ["float32", "uint8"])
+def test_patches_are_encoded_as_by_the_encoder(n_images: int, pool: int, input_type: InputType) -> None:
+    """Of two sizes and strides, on images of which one is even: its windows have no variance."""
+    x = np.random.default_rng(2).integers(0, 256, (9, n_images, 10, 8)).astype(np.uint8)
+    x[3] = 90
+    q = (x / 255).astype(np.float32)
+    specs = PatchSpec(6, (3, 3), grid=(2, 2)), PatchSpec(3, (4, 5), (2, 1), (2, 1), (1, 0))
+    patches = tuple(fit_patches(spec, q, 0) for spec in specs)
+    size = n_images * 80
+    base = ScaleEncoder(np.zeros(size), np.full(size, 255.0))
+    encoder = ChannelEncoder(base, (n_images, 10, 8), ("grey", "root-x+"), pool, patches)
+    given = x.reshape(9, -1).astype(input_type)
+    model, expected = encoding_graph(encoder, input_type, 18), encoder.encode(given)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    for evaluator in (session, ReferenceEvaluator(model)):
+        (found,) = evaluator.run(None, {"features": given})
+        np.testing.assert_allclose(found, expected, rtol=0, atol=3e-3)  # roots, next to 0, of what is rounded
+        np.testing.assert_allclose(found**2, expected**2, rtol=0, atol=2e-6)
+    assert 0.1 < expected[:, encoder.of_patches.start : encoder.of_patches.stop].mean() < 0.9

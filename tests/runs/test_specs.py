@@ -45,9 +45,9 @@ def test_a_view_is_read(text: str, spec: ViewSpec) -> None:
     [
         ("", "found '' between commas; expected settings such as 'window=7"),
         ("window=", "found 'window=' between commas"),
-        ("grid=4", "expected 'whole' or a window, such as .*found neither"),
-        ("all", "expected 'whole' or a window.*found all"),
-        ("whole,window=3", "expected 'whole' or a window.*found whole"),
+        ("grid=4", "expected 'whole', 'patches' or a window, such as .*found neither"),
+        ("all", "expected 'whole', 'patches' or a window.*found all"),
+        ("whole,window=3", "expected 'whole', 'patches' or a window.*found whole"),
         ("whole,stride=2", "unknown setting 'stride'; choose of offset, channels, apart, root"),
         ("window=3,size=2", "unknown setting 'size'; choose of window, stride"),
         ("window=3,window=4", "window is given twice"),
