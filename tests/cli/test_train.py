@@ -377,7 +377,8 @@ def test_the_settings_of_a_run_are_a_file_for_the_next(
 
 
 FLAGS = """--target --data-dir --train-fraction --valid-fraction --test-fraction --encoder --column --class-weight
-    --divisor --image-shape --channels --pool --patches --augment --cluster --view --vtree --vtree-offset --structure --tree-depth
+    --divisor --image-shape --channels --pool --patches --augment --cluster --view --vtree --vtree-offset --structure
+    --tree-depth
     --criterion --depth --growth --minimum-support --score-examples --growth-examples --prune-to --trees --rounds
     --max-elements --max-parameters --time-limit --patience --metric --threshold --folds --l2 --l2-path --refit
     --no-refit --link --literal-weights --no-literal-weights --learning-rate --average --no-average --solver --init
