@@ -13,6 +13,7 @@ Source: Coates, Ng & Lee, An analysis of single-layer networks in unsupervised f
 its drawn patches); the roots are those of `lcml.inputs.channels`.
 """
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -33,7 +34,7 @@ _SCALE = 4.0  # deviations from 0 at which a correlation is 1
 _RIDGE = 0.1  # added to the variance of every direction before whitening: the faint ones are noise
 IMAGES, _WINDOWS = 3000, 200_000  # at most, which filters are learned from
 _EVEN = 1e-4  # windows of less variance are not drawn
-_AT_ONCE = 32  # images that are worked on at a time, to stay in a CPU's cache
+_CHUNK_BYTES = 1 << 24  # of windows and correlations that are worked on at a time
 
 Pair = tuple[int, int]
 
@@ -119,8 +120,10 @@ class Patches:
         """(n, n_outputs) of grey levels (n, images, height, width): by filter, cell and sign."""
         found = np.empty((len(q), self.spec.count, len(self.shares), 2), np.float32)
         weights = self.filters.reshape(len(self.filters), -1).T
-        for rows in (slice(first, first + _AT_ONCE) for first in range(0, len(q), _AT_ONCE)):
-            p = _windows(np.sqrt(q[rows]), self.spec)
+        step = max(1, _CHUNK_BYTES // (4 * self.shares.shape[1] * sum(weights.shape)))
+        for rows in (slice(first, first + step) for first in range(0, len(q), step)):
+            windows = _windows(np.sqrt(q[rows]), self.spec)
+            p = np.ascontiguousarray(windows).reshape(len(windows), self.shares.shape[1], -1)
             r = _normalised(p) @ weights - self.offsets
             for sign, x in enumerate((r, -r)):
                 x = np.clip(x - np.float32(THRESHOLD), 0, 1)
@@ -155,8 +158,10 @@ def fit_patches(spec: PatchSpec, q: NDArray[np.float32], seed: int) -> Patches:
     """The patches of grey levels (n, images, height, width), of `IMAGES` or less, drawn by `seed`. Raises SettingsError
     where images are too small, or nearly all are even."""
     spec.places(*q.shape[2:])
-    generator = np.random.default_rng(seed)
-    p = _windows(np.sqrt(q), spec).reshape(-1, q.shape[1] * spec.size[0] * spec.size[1])
+    generator, windows = np.random.default_rng(seed), _windows(np.sqrt(q), spec)
+    places = windows.shape[:3]
+    number = np.unique(generator.integers(0, math.prod(places), 2 * _WINDOWS))
+    p = windows[np.unravel_index(number, places)].reshape(len(number), -1)
     p = p[p.var(axis=1) > _EVEN]
     if len(p) < spec.count:
         raise SettingsError(
@@ -178,10 +183,9 @@ def fit_patches(spec: PatchSpec, q: NDArray[np.float32], seed: int) -> Patches:
 
 
 def _windows(p: NDArray[np.float32], spec: PatchSpec) -> NDArray[np.float32]:
-    """(n, n_places, images rows columns) of images (n, images, height, width)."""
+    """(n, rows and columns of places, images, rows, columns), a view of images (n, images, height, width)."""
     windows = np.lib.stride_tricks.sliding_window_view(p, spec.size, axis=(2, 3))
-    windows = windows[:, :, :: spec.stride[0], :: spec.stride[1]].transpose(0, 2, 3, 1, 4, 5)
-    return np.ascontiguousarray(windows).reshape(len(p), windows.shape[1] * windows.shape[2], -1)
+    return windows[:, :, :: spec.stride[0], :: spec.stride[1]].transpose(0, 2, 3, 1, 4, 5)
 
 
 def _normalised(p: NDArray[np.float32]) -> NDArray[np.float32]:
