@@ -57,6 +57,7 @@ def test_parameters_are_those_of_learning_with_their_defaults() -> None:
         "vtree",
         "image_shape",
         "channels",
+        "patches",
         "pool",
         "augment",
         "view",
@@ -65,7 +66,7 @@ def test_parameters_are_those_of_learning_with_their_defaults() -> None:
         "missing",
     }
     assert set(parameters) - set(settings) == others | {"columns", "n_jobs", "random_state", "verbose", "warm_start"}
-    of_run = TrainConfig().as_dict() | {"channels": (), "view": ()}
+    of_run = TrainConfig().as_dict() | {"channels": (), "patches": (), "view": ()}
     assert {name: parameters[name] for name in others} == {name: of_run[name] for name in others}
 
 
