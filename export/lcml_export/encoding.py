@@ -89,9 +89,9 @@ def _patches(graph: Graph, patches: Patches, grey: str, root: str) -> str:
     products = graph.op("Div", graph.op("Conv", root, graph.constant(patches.filters), strides=strides), spread)
     signed = []
     for sign in (1, -1):
-        filters = graph.op("Mul", products, graph.constant(sign, np.float32)) if sign < 0 else products
+        by_sign = graph.op("Mul", products, graph.constant(sign, np.float32)) if sign < 0 else products
         offsets = (sign * patches.offsets + np.float32(THRESHOLD))[:, None, None]
-        shown = graph.op("Clip", graph.op("Sub", filters, graph.constant(offsets, np.float32)), zero, one)
+        shown = graph.op("Clip", graph.op("Sub", by_sign, graph.constant(offsets, np.float32)), zero, one)
         by_place = graph.op("Reshape", shown, graph.constant([-1, n_filters, patches.shares.shape[1]]))
         of_cells = graph.op("MatMul", by_place, graph.constant(patches.shares.T, np.float32))
         signed.append(graph.op("Reshape", of_cells, graph.constant([-1, n_filters * n_cells, 1])))

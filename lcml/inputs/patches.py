@@ -131,6 +131,7 @@ class Patches:
         return np.sqrt(found, out=found).reshape(len(q), -1)
 
     def names(self, prefix: str) -> list[str]:
+        """What the outputs are called, behind a prefix: "12+ in (0,1)", the filter, its sign and the cell."""
         cells = [f"({row},{column})" for row in range(self.spec.grid[0]) for column in range(self.spec.grid[1])]
         return [f"{prefix}{k}{sign} in {cell}" for k in range(self.spec.count) for cell in cells for sign in "+-"]
 

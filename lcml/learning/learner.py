@@ -82,6 +82,8 @@ class Learner:
         self._interrupted, self._engine = should_stop, engine
         self._started = monotonic() - (0.0 if state is None else state.seconds)
         self._valid_set, self._given = valid, train
+        if engine is not None and settings.average:
+            raise SettingsError("average: this is not done on a cluster; leave it out")
         if self._growth_size(self.initial, len(train.labels)) < len(train.labels):
             if engine is not None:
                 raise SettingsError(

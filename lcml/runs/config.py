@@ -209,8 +209,6 @@ class TrainConfig:
         named = [name for name in ("tracking_uri", "experiment", "run_name") if getattr(self, name) is not None]
         if self.cluster is not None and self.learn.solver == "minibatch":
             raise SettingsError(f"cluster: {NO_MINIBATCH}")
-        if self.cluster is not None and self.learn.average:
-            raise SettingsError("average: this is not done on a cluster; leave one out")
         if self.prune_to is not None:
             if self.learn.average:
                 raise SettingsError("prune_to: fits once more, which undoes `average`; leave one out")

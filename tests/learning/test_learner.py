@@ -254,6 +254,11 @@ def test_a_mean_that_does_worse_is_not_kept() -> None:
     np.testing.assert_allclose(best.parameters.flat(), optimum(TRAIN, best.l2), atol=2e-3)
 
 
+def test_a_cluster_averages_no_fits() -> None:
+    with pytest.raises(SettingsError, match="average: this is not done on a cluster; leave it out"):
+        learner(TO_THE_OPTIMUM, engine=object())
+
+
 def test_a_refit_that_is_stopped_before_its_mean_leaves_what_did_best(monkeypatch: pytest.MonkeyPatch) -> None:
     stop = list[bool]()
     fresh = Learner(

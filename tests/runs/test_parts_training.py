@@ -197,7 +197,6 @@ def test_what_does_not_fit_the_data_is_refused(options: dict[str, object], messa
         ({"view": ["window"]}, "view 'window': expected 'whole', 'patches' or a window"),
         ({"augment": "4"}, "augment '4': found '4'"),
         ({"average": True, "prune_to": 400}, "prune_to: fits once more, which undoes `average`"),
-        ({"average": True, "cluster": "local:2"}, "average: this is not done on a cluster"),
         ({"channels": ["red"]}, "channels: unknown 'red'; choose one or more, each once, of grey"),
         ({"channels": ["x+", "x+"]}, "channels: found"),
         ({"image_shape": "big"}, "image_shape: expected ROWSxCOLUMNS"),
