@@ -1,6 +1,7 @@
 """A model compiled: one program for all that sees the whole example, and one per part that slides a window."""
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +15,8 @@ from lcml_export.factoring import factor
 from lcml_export.program import Program
 from lcml_export.reduction import flows_as_terms, merged, over_inputs, reduce_flows
 
-POOLED_TABLE_DEPTH = 1
-"""Rows of windows are long: a table of products of two literals fits the cache where one of four does not."""
+factor_pooled = partial(factor, table_depth=1, min_shared=3, most_factors=None)
+"""Rows of windows are long: a table of products of two literals fits the cache where one of more does not."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,9 +79,9 @@ def _compiled(part: Part, weights: FloatArray) -> tuple[PooledPart, FloatArray]:
     flows, (n_sets, n_cells, n_flows) = by_passes.flows, weights.shape
     try:
         if part.view.root:
-            program = factor(flows_as_terms(part.circuit, flows), POOLED_TABLE_DEPTH)
+            program = factor_pooled(flows_as_terms(part.circuit, flows))
             return PooledPart(part, flows, by_passes.weights, program), np.zeros(n_sets)
-        program = factor(reduce_flows(part.circuit, weights.reshape(-1, n_flows)), POOLED_TABLE_DEPTH)
+        program = factor_pooled(reduce_flows(part.circuit, weights.reshape(-1, n_flows)))
     except CircuitError:
         return by_passes, np.zeros(n_sets)
     by_cell = program.weights.reshape(n_sets, n_cells, -1)

@@ -2,7 +2,8 @@
 
 1. Pairs: the pair of factors that most terms share becomes a new factor, again and again (as in byte-pair encoding),
    as long as enough terms share one. A factor is a product of at most 2^depth literals: the table of the program.
-2. Chains: the terms, now short sets of factors, become a trie, whose nodes are products of a node and a factor. At
+2. Long terms: two factors become one until few enough are left, since every further one is a layer of the chain.
+3. Chains: the terms, now short sets of factors, become a trie, whose nodes are products of a node and a factor. At
    every node, the factor that most of the terms below share comes first.
 """
 
@@ -16,17 +17,28 @@ import numpy as np
 from lcml_export.program import Products, Program
 from lcml_export.reduction import TermSum
 
-TABLE_DEPTH = 2
-"""Factors of at most four literals: more makes the table larger, fewer makes chains longer."""
+TABLE_DEPTH = 4
+"""Factors of at most sixteen literals: more makes the table larger, fewer makes chains longer."""
 
-MIN_SHARED = 3
+MIN_SHARED = 2
 """A pair of factors that fewer terms share is left to the chains."""
 
+MOST_FACTORS = 4
+"""Of a term: a chain of three layers. A layer costs one example more than some products do."""
 
-def factor(term_sum: TermSum, table_depth: int = TABLE_DEPTH, min_shared: int = MIN_SHARED) -> Program:
+
+def factor(
+    term_sum: TermSum,
+    table_depth: int = TABLE_DEPTH,
+    min_shared: int = MIN_SHARED,
+    most_factors: int | None = MOST_FACTORS,
+) -> Program:
+    """The program of `term_sum`. table_depth: of factors that terms share; most_factors: of a term, None for any."""
     n_literals = 2 * term_sum.n_variables
     pairs = _Pairs([set(term) for term in term_sum.terms], n_literals, table_depth)
     pairs.run(min_shared)
+    if most_factors is not None:
+        pairs.shorten(most_factors)
     table, row_of = _table(pairs, n_literals)
     nodes, node_of_term = _trie([frozenset(row_of[factor] for factor in factors) for factors in pairs.terms])
     return _assemble(term_sum, table, nodes, node_of_term)
@@ -62,11 +74,9 @@ class _Pairs:
 
     def _introduce(self, a: int, b: int, sharing: set[int]) -> list[tuple[int, tuple[int, int]]]:
         """Replace a and b by a new factor in the terms `sharing`; the pairs that the new factor is in."""
-        depth = 1 + max(self.depth[a], self.depth[b])
-        if depth > self._max_depth:
+        if max(self.depth[a], self.depth[b]) >= self._max_depth:
             return []
-        product = self._n_literals + len(self.products)
-        self.products[product], self.depth[product] = (a, b), depth
+        product = self._product(a, b)
         self._users[a] -= sharing
         self._users[b] -= sharing
         self._users[product] = sharing
@@ -76,6 +86,23 @@ class _Pairs:
             companions.update(self.terms[index])
             self.terms[index].add(product)
         return [(-count, (other, product)) for other, count in companions.items()]
+
+    def shorten(self, most_factors: int) -> None:
+        """Multiply the two shallowest factors of terms of more than `most_factors`, until none is left."""
+        product_of = {pair: product for product, pair in self.products.items()}
+        for factors in self.terms:
+            while len(factors) > most_factors:
+                a, b = sorted(sorted(factors, key=lambda factor: (self.depth[factor], factor))[:2])
+                if (a, b) not in product_of:
+                    product_of[a, b] = self._product(a, b)
+                factors -= {a, b}
+                factors.add(product_of[a, b])
+
+    def _product(self, a: int, b: int) -> int:
+        """The number of a new factor, their product."""
+        product = self._n_literals + len(self.products)
+        self.products[product], self.depth[product] = (a, b), 1 + max(self.depth[a], self.depth[b])
+        return product
 
 
 @dataclass(frozen=True)

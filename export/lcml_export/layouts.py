@@ -5,11 +5,18 @@ from itertools import pairwise
 
 import numpy as np
 
+from lcml.arrays import FloatArray
 from lcml_export.graph import Graph
 from lcml_export.program import Program
 
 BLOCK_ROWS = 1200
 """Rows of a block, each of a tile of examples: two blocks and their product are about a megabyte, a level 2 cache."""
+
+GROUPS = 3
+"""Into so many sums that do not wait for each other the long ones of a single example are cut."""
+
+LONG_SUM, MOST_SETS = 3000, 10
+"""Least features and most weight sets of such sums; with more sets their products wait for each other as it is."""
 
 
 def logits_by_rows(graph: Graph, program: Program, literals: str) -> str:
@@ -67,11 +74,32 @@ def logits_by_examples(graph: Graph, program: Program, literals: str) -> str:
     for layer in program.table:
         products = graph.op("Mul", graph.columns(table, layer.left), graph.columns(table, layer.right))
         table = graph.concat([table, products], axis=1)
+    weights = program.weights.T
+    groups = GROUPS if len(weights) >= LONG_SUM and weights.shape[1] <= MOST_SETS else 1
+    added = -len(weights) % groups
+    table_features = np.append(np.zeros(added, np.int64), program.table_features)
     columns = table
-    features = [graph.columns(table, program.table_features)] if len(program.table_features) else []
+    features = [graph.columns(table, table_features)] if len(table_features) else []
     for layer in program.chain:
         left, right = graph.columns(columns, layer.left), graph.columns(table, layer.right)
         columns = graph.op("Mul", left, right)
         features.append(columns)
-    joined = graph.concat(features, axis=1)
-    return graph.op("MatMul", joined, graph.weights(program.weights.T, axis=1))
+    return _weighted_sum(graph, graph.concat(features, axis=1), np.pad(weights, ((added, 0), (0, 0))), groups)
+
+
+def _weighted_sum(graph: Graph, features: str, weights: FloatArray, groups: int) -> str:
+    """(n_examples, n_sets) of features (n_examples, n) and weights (n, n_sets), n a multiple of `groups`.
+
+    With one example every sum adds in one register, each addition waiting for the one before. So the features of each
+    group become a row, and are multiplied with the weights of all groups beside each other; of what comes out, the sums
+    of rows with their own weights are added up.
+    """
+    if groups == 1:
+        return graph.op("MatMul", features, graph.weights(weights, axis=1))
+    n_sets = weights.shape[1]
+    beside = weights.reshape(groups, -1, n_sets).swapaxes(0, 1).reshape(-1, groups * n_sets)
+    rows = graph.op("Reshape", features, graph.constant([-1, len(beside)]))
+    products = graph.op("MatMul", rows, graph.weights(beside, axis=1))
+    own = np.kron(np.eye(groups).reshape(-1, 1), np.eye(n_sets))
+    of_example = graph.op("Reshape", products, graph.constant([-1, len(own)]))
+    return graph.op("MatMul", of_example, graph.constant(own, np.float32))

@@ -51,8 +51,8 @@ def by_examples(graph: Graph, model: LogisticCircuit, program: Program, input_ty
 
 
 def by_batch_size(graph: Graph, model: LogisticCircuit, program: Program, input_type: InputType) -> str:
-    n_examples = graph.take(graph.op("Shape", "features"), 0)
-    few = graph.op("LessOrEqual", n_examples, graph.constant(LATENCY_BATCH))
+    most = graph.constant(LATENCY_BATCH * model.encoder.n_features)
+    few = graph.op("LessOrEqual", graph.op("Size", "features"), most)
     branches = []
     for prefix, layout in (("latency", by_examples), ("throughput", by_rows)):
         branch = graph.body(prefix)

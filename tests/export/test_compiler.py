@@ -134,13 +134,17 @@ def test_times_by_hand() -> None:
     assert times({frozenset(): 1, frozenset((0,)): -1}, frozenset((0,)), 2) == {}
 
 
+@pytest.mark.parametrize("most_factors", [None, 1, 2, 3])
 @pytest.mark.parametrize(("table_depth", "min_shared"), [(0, 1), (1, 2), (2, 3), (3, 1)])
-def test_program_is_exact_however_it_is_factored(table_depth: int, min_shared: int) -> None:
+def test_program_is_exact_however_it_is_factored(table_depth: int, min_shared: int, most_factors: int | None) -> None:
     model = model_on(wide_circuit())
     x = examples(model.encoder.n_features, 50, 1)
-    program = factor(with_bias(model), table_depth, min_shared)
+    program = factor(with_bias(model), table_depth, min_shared, most_factors)
     assert_well_formed(program)
-    assert len(program.table) <= table_depth
+    if most_factors is None:
+        assert len(program.table) <= table_depth
+    else:
+        assert len(program.chain) <= most_factors - 1
     logits = evaluate(program, model.encoder.encode(x).astype(np.float64))
     np.testing.assert_allclose(logits, model.logits(x, precision="float64"), rtol=0, atol=1e-11)
 
@@ -156,6 +160,16 @@ def test_weights_of_zero_leave_one_term_of_weight_zero() -> None:
     term_sum = reduce_flows(circuit, np.zeros((3, circuit.n_literals + circuit.n_elements)))
     assert (len(term_sum.terms), np.abs(term_sum.weights).max()) == (1, 0)
     np.testing.assert_array_equal(evaluate(factor(term_sum), np.ones((2, 3))), np.zeros((2, 3)))
+
+
+def test_long_terms_are_multiplied_in_pairs() -> None:
+    # abcdef and abcdeg of at most three factors, nothing shared first: ab, cd and ef or eg are multiplied, ab and cd
+    # once; of the chain abcd is shared, and either term is it times the last one.
+    term_sum = TermSum(7, [frozenset((0, 1, 2, 3, 4, last)) for last in (5, 6)], np.ones((1, 2)), np.zeros(1))
+    program = factor(term_sum, 0, 1, 3)
+    assert ([len(layer) for layer in program.table], [len(layer) for layer in program.chain]) == ([4], [1, 2])
+    x = np.array([[1, 1, 1, 1, 1, 1, 0], [1, 1, 1, 1, 1, 1, 1], [1, 1, 0, 1, 1, 1, 1]], dtype=float)
+    assert evaluate(program, x).tolist() == [[1], [2], [0]]
 
 
 def test_shared_products_are_computed_once() -> None:
