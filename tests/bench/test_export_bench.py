@@ -91,7 +91,7 @@ def interleaved(sessions: dict[str, Any], x: Any, batch: int) -> dict[str, float
     return {name: statistics.median(values) for name, values in rounds.items()}
 
 
-@pytest.mark.parametrize(("contender", "factor"), [("MLP", 1.4), ("forest", 6.0), ("LightGBM", 0.95)])
+@pytest.mark.parametrize(("contender", "factor"), [("MLP", 1.8), ("forest", 6.0), ("LightGBM", 1.2)])
 def test_one_image(times: Times, contender: str, factor: float) -> None:
     assert times[1][contender] >= factor * times[1]["circuit"]
 
