@@ -34,7 +34,7 @@ _SCALE = 4.0  # deviations from 0 at which a correlation is 1
 _RIDGE = 0.1  # added to the variance of every direction before whitening: the faint ones are noise
 IMAGES, _WINDOWS = 3000, 200_000  # at most, which filters are learned from
 _EVEN = 1e-4  # windows of less variance are not drawn
-_CHUNK_BYTES = 1 << 24  # of windows and correlations that are worked on at a time
+_CHUNK_BYTES = 1 << 22  # of windows and correlations that are worked on at a time: they stay in a cache
 
 Pair = tuple[int, int]
 
@@ -119,14 +119,17 @@ class Patches:
     def encode(self, q: NDArray[np.float32]) -> NDArray[np.float32]:
         """(n, n_outputs) of grey levels (n, images, height, width): by filter, cell and sign."""
         found = np.empty((len(q), self.spec.count, len(self.shares), 2), np.float32)
-        weights = self.filters.reshape(len(self.filters), -1).T
+        weights, threshold = self.filters.reshape(len(self.filters), -1).T, np.float32(THRESHOLD)
         step = max(1, _CHUNK_BYTES // (4 * self.shares.shape[1] * sum(weights.shape)))
         for rows in (slice(first, first + step) for first in range(0, len(q), step)):
             windows = _windows(np.sqrt(q[rows]), self.spec)
             p = np.ascontiguousarray(windows).reshape(len(windows), self.shares.shape[1], -1)
-            r = _normalised(p) @ weights - self.offsets
-            for sign, x in enumerate((r, -r)):
-                x = np.clip(x - np.float32(THRESHOLD), 0, 1)
+            r = _normalised(p) @ weights
+            r -= self.offsets
+            x = np.empty_like(r)
+            for sign, (of, less) in enumerate(((r, threshold), (-threshold, r))):
+                np.subtract(of, less, out=x)
+                np.clip(x, 0, 1, out=x)
                 found[rows, :, :, sign] = np.matmul(self.shares, x).swapaxes(1, 2)
         return np.sqrt(found, out=found).reshape(len(q), -1)
 

@@ -178,8 +178,9 @@ class FeatureStore(Features):
         self._unlabel()
         self._maps: list[FeatureMap] | None = None
         self._chunks: list[Array] | None = None
-        self._check(self._slices())
         self._begin()
+        if not self.is_in_memory:
+            self._check(range(self.n_chunks))
 
     @property
     def is_in_memory(self) -> bool:
@@ -267,14 +268,13 @@ class FeatureStore(Features):
         """Read the first `n_examples`, more than before, which were whole chunks; their labels are to be said anew."""
         n_kept, self.n_examples = self.n_chunks, n_examples
         self._unlabel()
-        self._check(list(self._slices())[n_kept:])
-        if self._chunks is None:
+        if self.is_in_memory and self._fits(self.n_rows):
+            self._maps = None
+            self._keep(n_kept)
             return
-        if not self._fits(self.n_rows):
+        self._check(range(n_kept, self.n_chunks))
+        if self.is_in_memory:
             self.row_of, self._chunks = np.arange(self.n_features), None
-            return
-        self._maps = None
-        self._keep(n_kept)
 
     def join(self, other: "FeatureStore") -> None:
         """Have the examples of another store of the same parts behind these; what both keep is not computed again. All
@@ -300,10 +300,18 @@ class FeatureStore(Features):
         if self._fits(self.n_features):
             self._keep()
 
-    def _check(self, slices: Iterable[slice]) -> None:
-        n_inputs = self.parts[0].view.n_inputs
-        for _ in self.backend.map(lambda part: check_probabilities(self._examples[part], n_inputs), slices):
+    def _check(self, chunks: Iterable[int]) -> None:
+        def check(index: int) -> None:
+            self._checked(index)
+
+        for _ in self.backend.map(check, chunks):
             pass
+
+    def _checked(self, index: int) -> NDArray[Any]:
+        """The encoded examples of a chunk that nobody has read yet. Raises DataError where they are none."""
+        values = self._of_chunk(index)
+        check_probabilities(values, self.parts[0].view.n_inputs)
+        return values
 
     def _keep(self, n_kept: int = 0) -> None:
         """Compute the features of the chunks behind those kept."""
@@ -328,8 +336,11 @@ class FeatureStore(Features):
         return (slice(first, min(first + size, self.n_examples)) for first in range(0, self.n_examples, size))
 
     def _encoded(self, index: int) -> Array:
+        return self.backend.asarray(self._of_chunk(index), dtype=self.dtype)
+
+    def _of_chunk(self, index: int) -> NDArray[Any]:
         size = self.backend.chunk_examples
-        return self.backend.asarray(self._examples[index * size : (index + 1) * size], dtype=self.dtype)
+        return self._examples[index * size : (index + 1) * size]
 
     def _fits(self, n_rows: int) -> bool:
         return self._bytes(n_rows) <= self._budget
@@ -341,7 +352,8 @@ class FeatureStore(Features):
         if self._maps is None:
             self._maps = [FeatureMap(part.view, part.circuit, part.flows, self.backend) for part in self.parts]
         scale, dtype = (self._scale, self._stored_type) if to_keep else (1, self.dtype)
-        examples = self._encoded(index)
+        values = self._checked(index) if to_keep else self._of_chunk(index)
+        examples = self.backend.asarray(values, dtype=self.dtype)
         array = self.backend.reserve if to_keep else self.backend.empty
         n_rows = max(self.n_rows, self._most_rows()) if to_keep else self.n_rows
         chunk = array((n_rows, examples.shape[0]), dtype)
