@@ -126,9 +126,8 @@ class Patches:
             p = np.ascontiguousarray(windows).reshape(len(windows), self.shares.shape[1], -1)
             r = _normalised(p) @ weights
             r -= self.offsets
-            x = np.empty_like(r)
-            for sign, (of, less) in enumerate(((r, threshold), (-threshold, r))):
-                np.subtract(of, less, out=x)
+            for sign in (0, 1):
+                x = -threshold - r if sign else r - threshold
                 np.clip(x, 0, 1, out=x)
                 found[rows, :, :, sign] = np.matmul(self.shares, x).swapaxes(1, 2)
         return np.sqrt(found, out=found).reshape(len(q), -1)
