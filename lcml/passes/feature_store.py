@@ -309,7 +309,7 @@ class FeatureStore(Features):
 
     def _checked(self, index: int) -> NDArray[Any]:
         """The encoded examples of a chunk that nobody has read yet. Raises DataError where they are none."""
-        values = self._of_chunk(index)
+        values = self._examples[self._examples_of(index)]
         check_probabilities(values, self.parts[0].view.n_inputs)
         return values
 
@@ -321,26 +321,23 @@ class FeatureStore(Features):
 
     def _reader(self) -> Callable[[int], tuple[Known, Chunk]]:
         """What is known of a chunk, and its features, by its number."""
-        slices, n_rows, chunks = list(self._slices()), self.n_rows, self._chunks
+        n_rows, chunks = self.n_rows, self._chunks
 
         def read(index: int) -> tuple[Known, Chunk]:
-            known = Known(index, self._labels[slices[index]], self._counts[slices[index]])
+            examples = self._examples_of(index)
+            known = Known(index, self._labels[examples], self._counts[examples])
             scale = 1.0 if chunks is None else 1 / self._scale
             rows = (lambda: self._fresh(index)) if chunks is None else (lambda: chunks[index][:n_rows, :])
             return known, Chunk(rows, self.backend, lambda: self._encoded(index), scale)
 
         return read
 
-    def _slices(self) -> Iterator[slice]:
+    def _examples_of(self, index: int) -> slice:
         size = self.backend.chunk_examples
-        return (slice(first, min(first + size, self.n_examples)) for first in range(0, self.n_examples, size))
+        return slice(index * size, min((index + 1) * size, self.n_examples))
 
     def _encoded(self, index: int) -> Array:
-        return self.backend.asarray(self._of_chunk(index), dtype=self.dtype)
-
-    def _of_chunk(self, index: int) -> NDArray[Any]:
-        size = self.backend.chunk_examples
-        return self._examples[index * size : (index + 1) * size]
+        return self.backend.asarray(self._examples[self._examples_of(index)], dtype=self.dtype)
 
     def _fits(self, n_rows: int) -> bool:
         return self._bytes(n_rows) <= self._budget
@@ -352,8 +349,7 @@ class FeatureStore(Features):
         if self._maps is None:
             self._maps = [FeatureMap(part.view, part.circuit, part.flows, self.backend) for part in self.parts]
         scale, dtype = (self._scale, self._stored_type) if to_keep else (1, self.dtype)
-        values = self._checked(index) if to_keep else self._of_chunk(index)
-        examples = self.backend.asarray(values, dtype=self.dtype)
+        examples = self.backend.asarray(self._checked(index), dtype=self.dtype) if to_keep else self._encoded(index)
         array = self.backend.reserve if to_keep else self.backend.empty
         n_rows = max(self.n_rows, self._most_rows()) if to_keep else self.n_rows
         chunk = array((n_rows, examples.shape[0]), dtype)
