@@ -178,6 +178,10 @@ class ChannelEncoder(Encoder):
 
         Raises DataError as `check_features`, whatever `gaps`: what a missing pixel leaves of a channel is not defined.
         """
+        return self.encode_up_to(x, self.n_outputs)
+
+    def encode_up_to(self, x: ArrayLike | Matrix, n_outputs: int) -> NDArray[np.float32]:
+        """As `encode`, without patches whose outputs are all behind the first `n_outputs`: these are 0."""
         raw = check_features(x, self.n_features)
         n_images, height, width = self.image_shape
         made = np.zeros((len(raw), self.n_outputs), np.float32)
@@ -192,7 +196,8 @@ class ChannelEncoder(Encoder):
                 encoded[rows, :, k] = finished(response, CHANNELS[name], self.pool)
             first = behind.start
             for patches in self.patches:
-                made[rows, first : first + patches.n_outputs] = patches.encode(q)
+                if first < n_outputs:
+                    made[rows, first : first + patches.n_outputs] = patches.encode(q)
                 first += patches.n_outputs
         return made
 

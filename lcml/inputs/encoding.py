@@ -5,7 +5,7 @@ kind; how one is fitted to training examples is its own, as the settings are tha
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Protocol, Self, TypeAlias
 
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lcml.arrays import FloatArray
-from lcml.inputs.rows import Matrix, RowSet, check_features
+from lcml.inputs.rows import Computed, Matrix, RowSet, check_features
 
 State: TypeAlias = Mapping[str, NDArray[Any]]
 """By name, arrays of numbers, or of text (numpy's StringDType)."""
@@ -77,6 +77,10 @@ class Encoder(Protocol):
         With `gaps`, a value that is missing where training had no gap makes its variables NaN.
         """
 
+    def encode_up_to(self, x: Any, n_outputs: int) -> NDArray[np.float32]:
+        """As `encode`, for who reads the first `n_outputs` alone: the others may be 0, where that spares work."""
+        return self.encode(x)
+
     def variable_names(self, feature_names: Sequence[str]) -> tuple[str, ...]:
         """What each of the n_outputs variables stands for when it is true."""
 
@@ -97,13 +101,20 @@ class Encoder(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class EncodedRows:
-    """Rows in a file or in memory, or computed when they are read, as what `encode` makes of them then: (n, width)."""
+class EncodedRows(Computed):
+    """Rows in a file or in memory, or computed when they are read, as what `encode` makes of them then: (n, width);
+    encode_up_to: makes the first of the columns alone, None where all are made at once."""
 
     rows: Matrix
     encode: Callable[[Any], NDArray[Any]]
     width: int
     dtype: np.dtype[Any] = np.dtype(np.float32)  # noqa: RUF009  # cannot be changed
+    encode_up_to: Callable[..., NDArray[Any]] | None = None
+
+    @classmethod
+    def of_images(cls, encoder: Encoder, images: Matrix) -> Self:
+        """Raw images, encoded when they are read as far as they are."""
+        return cls(images, encoder.encode, encoder.n_outputs, encode_up_to=encoder.encode_up_to)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -114,6 +125,11 @@ class EncodedRows:
 
     def __getitem__(self, rows: slice | NDArray[np.integer]) -> NDArray[Any]:
         return self.encode(self.rows[rows])
+
+    def up_to(self, n_columns: int) -> "EncodedRows":
+        if self.encode_up_to is None:
+            return self
+        return replace(self, encode=partial(self.encode_up_to, n_outputs=n_columns))
 
 
 def coded(encoder: Any, x: Any) -> FloatArray | EncodedRows:
@@ -127,9 +143,8 @@ def coded(encoder: Any, x: Any) -> FloatArray | EncodedRows:
 def encoded(encoder: Encoder, x: Any, *, gaps: bool = False) -> NDArray[np.float32] | EncodedRows:
     """Raw examples as probabilities: an array of them, or a view that encodes what is read, of rows in a file and of
     images with channels, which take many times the memory of what they are made of."""
+    is_stored = isinstance(x, RowSet) and x.is_stored
+    if encoder.output_shape is not None:
+        return EncodedRows.of_images(encoder, x if is_stored else check_features(x, encoder.n_features))
     encode = partial(encoder.encode, gaps=gaps)
-    if isinstance(x, RowSet) and x.is_stored:
-        return EncodedRows(x, encode, encoder.n_outputs)
-    if encoder.output_shape is None:
-        return encode(x)
-    return EncodedRows(check_features(x, encoder.n_features), encode, encoder.n_outputs)
+    return EncodedRows(x, encode, encoder.n_outputs) if is_stored else encode(x)

@@ -68,6 +68,19 @@ class RowSet(ABC):
         """The rows as numbers, with `gaps` NaN among them; DataError where they are none."""
 
 
+class Computed(ABC):
+    """A matrix whose columns are computed when rows are read, or that is made of such matrices."""
+
+    @abstractmethod
+    def up_to(self, n_columns: int) -> Matrix:
+        """The same rows, whose columns from `n_columns` on may be 0 instead of what they are."""
+
+
+def up_to(matrix: Matrix, n_columns: int) -> Matrix:
+    """Those rows for who reads the first `n_columns` alone: others may be 0, where that spares computing them."""
+    return matrix.up_to(n_columns) if isinstance(matrix, Computed) else matrix
+
+
 class Readable(Protocol):
     """A matrix (n, d) that gives chosen rows as an array."""
 
@@ -174,7 +187,7 @@ class Rows(RowSet):
 
 
 @dataclass(frozen=True, eq=False)
-class Ordered:
+class Ordered(Computed):
     """Rows of a matrix in another order, `index` (n,), without a copy of them."""
 
     matrix: Matrix
@@ -194,9 +207,12 @@ class Ordered:
     def __getitem__(self, rows: slice | NDArray[np.integer]) -> NDArray[Any]:
         return self.matrix[self.index[rows]]
 
+    def up_to(self, n_columns: int) -> "Ordered":
+        return Ordered(up_to(self.matrix, n_columns), self.index)
+
 
 @dataclass(frozen=True, eq=False)
-class Joined:
+class Joined(Computed):
     """The rows of two matrices, of any kinds, without a copy of them."""
 
     first: Matrix
@@ -216,6 +232,9 @@ class Joined:
     def __getitem__(self, rows: slice) -> NDArray[Any]:
         n, (start, stop, _) = len(self.first), rows.indices(len(self))
         return np.concatenate([self.first[start : min(stop, n)], self.second[max(start - n, 0) : max(stop - n, 0)]])
+
+    def up_to(self, n_columns: int) -> "Joined":
+        return Joined(up_to(self.first, n_columns), up_to(self.second, n_columns))
 
 
 def all_rows(matrix: Readable) -> Rows:

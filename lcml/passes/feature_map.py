@@ -25,6 +25,13 @@ FIXED_POINT: Mapping[str, tuple[str, int]] = {"fixed8": ("uint8", 255), "fixed16
 """Of every precision in fixed point: how features are kept, and what for a feature of 1."""
 
 
+def inputs_read(view: View) -> tuple[int, int]:
+    """The first input that a view reads, and the one behind the last; n_inputs is no input but stands for 0."""
+    inputs = view.index[view.index < view.n_inputs]
+    stop = int(inputs.max(initial=-1)) + 1
+    return int(inputs.min(initial=stop)), stop
+
+
 class FeatureMap:
     """Computes the features of one part that belong to `wanted`, numbers of literals and, behind them, elements, and to
     `pairs` (2, n_pairs), elements and variables: those that splits of the elements on the variables would give.
@@ -54,7 +61,7 @@ class FeatureMap:
         """Put the features of encoded `examples` (n_examples, n_inputs) into out[rows], with a `scale` above 1, of
         `FIXED_POINT`, as the integers nearest to scale times them."""
         if self._kernel is not None:
-            rows_of_out, (first, stop) = self.backend.asarray(rows, dtype=np.int32), self._read
+            rows_of_out, (first, stop) = self.backend.asarray(rows, dtype=np.int32), self.read
             self._kernel(*self._on_device, examples[:, first:stop], rows_of_out, scale, out)
             return
         values = self._by_passes(examples)
@@ -87,16 +94,14 @@ class FeatureMap:
         return compile_plan(self.circuit, self.backend)
 
     @cached_property
-    def _read(self) -> tuple[int, int]:
-        """The first input that the view reads, and the one behind the last; n_inputs is no input but stands for 0."""
-        inputs = self.view.index[self.view.index < self.view.n_inputs]
-        stop = int(inputs.max(initial=-1)) + 1
-        return int(inputs.min(initial=stop)), stop
+    def read(self) -> tuple[int, int]:
+        """As `inputs_read` of the view."""
+        return inputs_read(self.view)
 
     @cached_property
     def _on_device(self) -> tuple[Places, Program]:
         """What the kernel takes: the view, among the inputs that it reads, and the program."""
-        asarray, view, (first, stop) = self.backend.asarray, self.view, self._read
+        asarray, view, (first, stop) = self.backend.asarray, self.view, self.read
         program = compile_products(self.circuit, *self._features)
         index = np.minimum(view.index, stop) - first
         places = asarray(index), asarray(view.cell_start), asarray(view.position_weight), view.root

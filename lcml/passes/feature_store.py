@@ -20,8 +20,8 @@ from lcml.arrays import FloatArray, even_cuts
 from lcml.backend import Array, Backend, FeaturePrecision, evaluation_precision
 from lcml.backend.threads import at_most
 from lcml.circuits.parts import GrownPart, Part
-from lcml.inputs.rows import Joined, Matrix
-from lcml.passes.feature_map import FIXED_POINT, FeatureMap
+from lcml.inputs.rows import Joined, Matrix, up_to
+from lcml.passes.feature_map import FIXED_POINT, FeatureMap, inputs_read
 from lcml.passes.feature_rows import rows_after
 from lcml.passes.flows import check_probabilities
 
@@ -58,7 +58,7 @@ class Chunk:
         return self._of_rows()
 
     def examples(self) -> Array:
-        """(n_examples, n_inputs) the encoded examples."""
+        """(n_examples, n_inputs) the encoded examples, as far as circuits that are split read them."""
         return self._examples()
 
     def of(self, which: NDArray[np.integer]) -> "Chunk":
@@ -234,11 +234,12 @@ class FeatureStore(Features):
             for part, (wanted, rows) in zip(self.parts, fresh, strict=True)
             if wanted.size
         ]
+        n_read = max((feature_map.read[1] for feature_map, _ in new), default=0)
 
         def extend(index: int) -> Array:
             assert self._chunks is not None
             chunk, self._chunks[index] = self._with_room(self._chunks[index]), None
-            examples = self._encoded(index)
+            examples = self._encoded(index, n_read)
             for feature_map, rows in new:
                 feature_map.write(examples, chunk, rows, scale=self._scale)
             return chunk
@@ -328,7 +329,7 @@ class FeatureStore(Features):
             known = Known(index, self._labels[examples], self._counts[examples])
             scale = 1.0 if chunks is None else 1 / self._scale
             rows = (lambda: self._fresh(index)) if chunks is None else (lambda: chunks[index][:n_rows, :])
-            return known, Chunk(rows, self.backend, lambda: self._encoded(index), scale)
+            return known, Chunk(rows, self.backend, lambda: self._encoded(index, self._n_split), scale)
 
         return read
 
@@ -336,8 +337,14 @@ class FeatureStore(Features):
         size = self.backend.chunk_examples
         return slice(index * size, min((index + 1) * size, self.n_examples))
 
-    def _encoded(self, index: int) -> Array:
-        return self.backend.asarray(self._examples[self._examples_of(index)], dtype=self.dtype)
+    @cached_property
+    def _n_split(self) -> int:
+        """Up to which input circuits that are split read."""
+        return max((inputs_read(part.view)[1] for part in self.parts if part.view.grows), default=0)
+
+    def _encoded(self, index: int, n_inputs: int) -> Array:
+        examples = up_to(self._examples, n_inputs)
+        return self.backend.asarray(examples[self._examples_of(index)], dtype=self.dtype)
 
     def _fits(self, n_rows: int) -> bool:
         return self._bytes(n_rows) <= self._budget
@@ -349,7 +356,8 @@ class FeatureStore(Features):
         if self._maps is None:
             self._maps = [FeatureMap(part.view, part.circuit, part.flows, self.backend) for part in self.parts]
         scale, dtype = (self._scale, self._stored_type) if to_keep else (1, self.dtype)
-        examples = self.backend.asarray(self._checked(index), dtype=self.dtype) if to_keep else self._encoded(index)
+        values = self._checked(index) if to_keep else self._examples[self._examples_of(index)]
+        examples = self.backend.asarray(values, dtype=self.dtype)
         array = self.backend.reserve if to_keep else self.backend.empty
         n_rows = max(self.n_rows, self._most_rows()) if to_keep else self.n_rows
         chunk = array((n_rows, examples.shape[0]), dtype)

@@ -309,7 +309,7 @@ def to_learn_from(
     memory = backend.memory_budget() if settings.memory_budget is None else settings.memory_budget * 2**20
     itemsize = 4 if encoder.output_shape is None else copies.dtype.itemsize
     few = itemsize * math.prod(copies.shape) <= _COPIES_SHARE * memory
-    values = encoded(encoder, copies[:]) if few else EncodedRows(copies, encoder.encode, encoder.n_outputs)
+    values = encoded(encoder, copies[:]) if few else EncodedRows.of_images(encoder, copies)
     n_times = augmentation.copies + 1
     weights = None if weights is None else np.tile(weights, n_times)
     return EncodedSet(values, np.tile(examples.labels, n_times), weights, len(examples))

@@ -108,6 +108,10 @@ def test_the_encoder_has_planes_of_patches_behind_its_channels(pool: int) -> Non
     np.testing.assert_array_equal(found[:, : 4 * n_pixels], without.encode(x))
     np.testing.assert_array_equal(found[:, 4 * n_pixels :][:, :60], patches.encode(x.reshape(70, 2, 6, 8)))
     assert not found[:, 4 * n_pixels + 60 :].any()
+    some = found.copy()
+    some[:, 4 * n_pixels :] = 0
+    assert with_patches.encode_up_to(x, 4 * n_pixels).tobytes() == some.tobytes()
+    assert with_patches.encode_up_to(x, 4 * n_pixels + 1).tobytes() == found.tobytes()
     names = with_patches.variable_names([])
     assert len(names) == with_patches.n_outputs
     assert names[4 * n_pixels + 1] == "patch 0- in (0,0)"

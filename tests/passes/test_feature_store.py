@@ -19,6 +19,8 @@ from lcml.circuits.splits import Split
 from lcml.circuits.views import IdentityView, SelectedView, View, WindowView, window_vtree
 from lcml.circuits.vtree import Vtree
 from lcml.errors import DataError
+from lcml.inputs.encoding import EncodedRows
+from lcml.inputs.rows import Joined, Ordered
 from lcml.learning.selection import apply_to_parts
 from lcml.passes.feature_map import FeatureMap
 from lcml.passes.feature_store import FeatureStore
@@ -136,6 +138,35 @@ def test_parts_grow_side_by_side(backend: Backend, precision: FeaturePrecision) 
     half_a_step = {"fixed8": 0.5 / 255, "fixed16": 0.5 / 65535}
     tolerance = half_a_step.get(precision, 0) + (1e-12 if precision == "float64" else 1e-6)
     np.testing.assert_allclose(read(store), expected, rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("budget", [None, 0])
+@pytest.mark.parametrize("backend", [NUMPY, NUMBA], ids=["numpy", "numba"])
+def test_inputs_that_no_split_circuit_reads_are_not_computed_again(backend: Backend, budget: int | None) -> None:
+    """A window slides over inputs 0 to 11, a circuit that is not split reads 12 to 15."""
+    window, rest = WindowView((4, 2, 2), (2, 2), channels=(0, 1, 2), root=True), SelectedView(16, (12, 13, 14, 15))
+    parts = initial_part(window, window_vtree(window)), initial_part(rest, vtrees.balanced(4))
+    q, asked = examples(16, 7, seed=2), []
+
+    def some(x: NDArray[np.float64], n_outputs: int) -> NDArray[np.float64]:
+        asked.append(n_outputs)
+        return np.where(np.arange(16) < n_outputs, x, 0)
+
+    def rows(x: NDArray[np.float64]) -> EncodedRows:
+        return EncodedRows(x, np.copy, 16, x.dtype, some)
+
+    order = np.array([2, 0, 1])
+    given = Joined(Ordered(rows(q[order]), np.argsort(order)), rows(q[3:]))
+    store = FeatureStore(parts, given, backend, precision="float64", budget=budget)
+    np.testing.assert_allclose(read(store), np.concatenate([by_hand(part, q) for part in parts]), atol=1e-12)
+    assert asked == []
+    after = apply_to_parts(parts, splits_of(parts[0], 3))
+    store.grow(after)
+    expected = np.concatenate([by_hand(part.part, q) for part in after])
+    np.testing.assert_allclose(read(store), expected, atol=1e-12)
+    assert asked == ([12, 12] if budget is None else [])
+    [shown] = store.map(lambda _, chunk: chunk.examples())
+    assert np.array_equal(shown, np.where(np.arange(16) < 12, q, 0))
 
 
 @pytest.mark.parametrize(("kept_as", "scale"), [(np.uint8, 255), (np.uint16, 65535)])
