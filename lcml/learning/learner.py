@@ -7,8 +7,7 @@ bit, the same features, so that a resumed learner goes on as if it had never sto
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
 from time import monotonic
 
 import numpy as np
@@ -22,18 +21,15 @@ from lcml.circuits.vtree import Vtree
 from lcml.errors import DataError, SettingsError
 from lcml.learning.generative import generative_start
 from lcml.learning.minibatch import minimise_minibatch
-from lcml.learning.objective import Objective
 from lcml.learning.parameters import Parameters, Parametrisation
-from lcml.learning.sampling import sample_size, stratified_order
 from lcml.learning.scoring import race_splits
-from lcml.learning.selection import ChosenSplit, apply_to_parts, apply_within, choose_splits, parts_after
+from lcml.learning.selection import ChosenSplit, apply_within, choose_splits, parts_after
+from lcml.learning.sets import LearningSets
 from lcml.learning.settings import LearnSettings
 from lcml.learning.solver import Solution, SolverSettings, minimise, never
 from lcml.learning.state import Best, Clock, EncodedSet, FitState, RoundReport
 from lcml.model.head import HEADS, Link
 from lcml.model.missing import is_whole
-from lcml.passes.feature_store import Features, FeatureStore
-from lcml.passes.spread_store import SpreadStore
 
 _FULL_SHARE = 0.99
 """Growth ends when so much of the limit on parameters is used: the last few splits are not worth another fit."""
@@ -79,20 +75,16 @@ class Learner:
             )
         self._n_sets = HEADS[settings.link].n_sets(n_classes)
         self._max_features = settings.most_features(self.initial, self._n_sets)
-        self._interrupted, self._engine = should_stop, engine
+        self._interrupted, self._given = should_stop, train
         self._started = monotonic() - (0.0 if state is None else state.seconds)
-        self._valid_set, self._given = valid, train
         if engine is not None and settings.average:
             raise SettingsError("average: this is not done on a cluster; leave it out")
-        if self._growth_size(self.initial, len(train.labels)) < len(train.labels):
-            if engine is not None:
-                raise SettingsError(
-                    "growth_examples: on a cluster every machine works on the examples that it has; leave it out"
-                )
-            train = train.ordered(stratified_order(train.labels, settings.seed))
+        self._sets = LearningSets(
+            self.initial, train, valid, n_classes, settings, backend, most_features=self._max_features, engine=engine
+        )
         clock = Clock()
         self._warm, begun = warm, state or warm
-        self._open(train, () if begun is None else begun.history)
+        self._sets.open(() if begun is None else begun.history)
         clock.lap("features")
         self._opening = clock.laps
 
@@ -102,13 +94,13 @@ class Learner:
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        return self._train.features.parts
+        return self._sets.parts
 
     def best(self) -> tuple[tuple[Part, ...], Parameters]:
         """What did best on the validation set: the parts, and the weights of their features."""
         assert self.state is not None
         best, history = self.state.best, self.state.history
-        is_open = best.round == self._round
+        is_open = best.round == self._sets.round
         parts = self.parts if is_open else parts_after(self.initial, history[: best.round], self.settings.depth)
         return parts, Parametrisation(parts, self.settings.literal_weights).to_features(best.parameters)
 
@@ -130,29 +122,28 @@ class Learner:
 
     def bytes_not_kept(self) -> int:
         """What the features would take that are computed again at every reading, since memory does not hold them."""
-        stores = (objective.features for objective in (self._train, self._valid))
-        return sum(of.n_bytes for of in stores if isinstance(of, FeatureStore) and not of.is_in_memory)
+        return self._sets.bytes_not_kept()
 
     def release(self) -> None:
         """Free the memory that features take: nothing more is to be learned."""
-        del self._train, self._valid
+        self._sets.close()
 
     def grow(self) -> Iterator[RoundReport]:
         """Fit, then split and fit again until a limit, nothing worth a split, or no better validation."""
         if self.state is None:
             warm = self._warm
-            history, start = ((), self._train.zeros()) if warm is None else (warm.history, warm.parameters)
+            history, start = ((), self._sets.train.zeros()) if warm is None else (warm.history, warm.parameters)
             if warm is None and self.settings.init == "generative":
                 literals, part = self.settings.literal_weights, self.parts[0]
-                start = generative_start(part, self._train_set, self._n_sets, self.link, literals, self.backend)
+                start = generative_start(part, self._sets.examples, self._n_sets, self.link, literals, self.backend)
             yield from self._finish_round(history, start, self._opening, ())
         while self.state is not None and not self._is_done():
             clock = Clock()
             chosen, grown = self._choose(self.state, clock)
             if not chosen:
                 return
-            start = self._train.parametrisation.inherit(grown, self.state.parameters)
-            self._follow([grown])
+            start = self._sets.train.parametrisation.inherit(grown, self.state.parameters)
+            self._sets.follow([grown])
             clock.lap("features")
             splits = tuple(choice.split for choice in chosen)
             yield from self._finish_round((*self.state.history, splits), start, clock.laps, tuple(chosen))
@@ -164,9 +155,9 @@ class Learner:
             return
         state, best_round, clock = self.state, self.state.best.round, Clock()
         if best_round < state.round:
-            self._open(self._train_set, state.history[:best_round], to_grow=False)
+            self._sets.open(state.history[:best_round], to_grow=False)
         if not self.is_stopping():
-            self._see(len(self._train_set.labels))
+            self._sets.see_all()
         clock.lap("features")
         for l2, solution in self._path(state.best.parameters, best_round):
             clock.lap("fit")
@@ -178,8 +169,9 @@ class Learner:
             yield from self._average(self.state.best)
         if isinstance(metric := self.settings.threshold, str):
             best = self.state.best
-            self.threshold = self._valid.threshold(best.parameters, metric)
-            train, valid = (every.quality(best.parameters, self.threshold) for every in (self._train, self._valid))
+            self.threshold = self._sets.valid.threshold(best.parameters, metric)
+            both = self._sets.train, self._sets.valid
+            train, valid = (objective.quality(best.parameters, self.threshold) for objective in both)
             best = dataclasses.replace(best, train_accuracy=train.accuracy, valid=valid)
             self.state = dataclasses.replace(self.state, best=best)
 
@@ -188,7 +180,7 @@ class Learner:
         clock = Clock()
         self._open_images(self._given)
         clock.lap("features")
-        for l2, solution in self._path(self._train.zeros(), fitted.round, squares=True):
+        for l2, solution in self._path(self._sets.train.zeros(), fitted.round, squares=True):
             clock.lap("fit")
             mean, scale = self._mean(fitted.parameters, solution.parameters)
             solution = dataclasses.replace(solution, parameters=mean)
@@ -202,12 +194,12 @@ class Learner:
         logits of one size, under which the validation examples have the least log loss."""
         from scipy.optimize import minimize_scalar
 
-        both = [self._valid.logits(parameters) for parameters in (fitted, squares)]
+        both = [self._sets.valid.logits(parameters) for parameters in (fitted, squares)]
         sizes = [float(np.sqrt(np.mean(logits**2))) for logits in both]
         most = 4 * sizes[0] / max(sizes[1], np.finfo(float).tiny)
 
         def lost(scale: float) -> float:
-            return self._valid.quality_of((both[0] + scale * both[1]) / 2).log_loss
+            return self._sets.valid.quality_of((both[0] + scale * both[1]) / 2).log_loss
 
         scale = float(minimize_scalar(lost, bounds=(0, most), method="bounded").x)
         return fitted.mean(squares, scale), scale
@@ -230,7 +222,7 @@ class Learner:
         assert self.state is not None
         if examples is None or examples.n_images is None:
             return
-        self._open(examples.images(), self.state.history[: self.state.best.round], to_grow=False)
+        self._sets.open(self.state.history[: self.state.best.round], examples.images(), to_grow=False)
 
     def refit(self, examples: EncodedSet | None = None) -> Iterator[RoundReport]:
         """Fit the best circuit once more, with its penalty, to `examples`: those of training and validation together,
@@ -242,16 +234,16 @@ class Learner:
             return
         clock, best = Clock(), self.state.best
         if examples is None:
-            self._join()
+            self._sets.join()
         else:
-            self._open(examples, self.state.history[: best.round], to_grow=False)
+            self._sets.open(self.state.history[: best.round], examples, to_grow=False)
         clock.lap("features")
         solution = self._fit(best.parameters, best.l2, self.settings.final_iterations, best.round)
         if best.l2_squares is not None:
             if self.is_stopping():
                 return
             self._open_images(examples)
-            start, n = self._train.zeros(), self.settings.final_iterations
+            start, n = self._sets.train.zeros(), self.settings.final_iterations
             squares = self._fit(start, best.l2_squares, n, best.round, squares=True)
             if self.is_stopping():
                 return
@@ -284,13 +276,13 @@ class Learner:
 
     def _choose(self, state: FitState, clock: Clock) -> tuple[list[ChosenSplit], list[GrownPart]]:
         """The splits of the next round, scored on a sample of the training examples, and the parts they make."""
-        settings, n_chunks = self.settings, self._train.features.n_chunks
+        settings, n_chunks = self.settings, self._sets.train.features.n_chunks
         n_cells = max(part.view.n_cells for part in self.parts)
         wanted = math.ceil(settings.score_examples / (n_cells * self.backend.chunk_examples))
         drawn = np.random.default_rng([settings.seed, state.round]).permutation(n_chunks)
         chunks, support = drawn[:wanted].tolist(), settings.minimum_support
         candidates = race_splits(
-            self._train, state.parameters, settings.criterion, minimum_support=support, chunks=chunks
+            self._sets.train, state.parameters, settings.criterion, minimum_support=support, chunks=chunks
         )
         clock.lap("score")
         growing = [part for part in self.parts if part.view.grows]
@@ -302,7 +294,7 @@ class Learner:
         return chosen, grown
 
     def _fit(self, start: Parameters, l2: float, max_iterations: int, round: int, *, squares: bool = False) -> Solution:
-        settings, objective = SolverSettings(max_iterations, self.settings.tolerance), self._train.with_l2(l2)
+        settings, objective = SolverSettings(max_iterations, self.settings.tolerance), self._sets.train.with_l2(l2)
         objective = objective.least_squares() if squares else objective
         if self.settings.solver == "minibatch":
             return minimise_minibatch(objective, start, settings, self.settings.seed + round, self.is_stopping)
@@ -311,8 +303,8 @@ class Learner:
     def _report(
         self, phase: str, round: int, l2: float, solution: Solution, clock: Clock, chosen: tuple[ChosenSplit, ...]
     ) -> RoundReport:
-        train_accuracy, train_log_loss = self._train.reached(solution.parameters, self.threshold)
-        valid = self._valid.quality(solution.parameters, self.threshold)
+        train_accuracy, train_log_loss = self._sets.train.reached(solution.parameters, self.threshold)
+        valid = self._sets.valid.quality(solution.parameters, self.threshold)
         clock.lap("evaluate")
         metric = "accuracy" if self.settings.metric == "auto" else self.settings.metric
         return RoundReport(
@@ -320,7 +312,7 @@ class Learner:
             round=round,
             n_elements=sum(part.circuit.n_elements for part in self.parts),
             n_or_gates=sum(part.circuit.n_or_gates for part in self.parts),
-            n_parameters=self.n_parameters(self._train.features.n_features),
+            n_parameters=self.n_parameters(self._sets.train.features.n_features),
             l2=l2,
             train_loss=solution.loss,
             train_log_loss=train_log_loss,
@@ -333,86 +325,9 @@ class Learner:
             seconds=dict(clock.laps),
         )
 
-    def _open(self, train: EncodedSet, history: Sequence[tuple[Split, ...]], *, to_grow: bool = True) -> None:
-        """Both sets under the circuits after `history`: to grow on, round by round, for features to be what they were,
-        on as many training examples as growth sees; else at once, on all.
-
-        Both share one budget by their examples, so that the features of both are kept, or those of neither.
-        """
-        self.__dict__.pop("_train", None)  # memory holds features once
-        self.__dict__.pop("_valid", None)
-        self._train_set, self._round = train, 0 if to_grow else len(history)
-        megabytes, sets = self.settings.memory_budget, (train, self._valid_set)
-        holder = self.backend if self._engine is None else self._engine
-        budget = holder.memory_budget() if megabytes is None else megabytes * 2**20
-        n_examples = sum(len(examples.labels) for examples in sets)
-        parts = self.initial if to_grow else parts_after(self.initial, history, self.settings.depth)
-        n_seen = self._growth_size(parts, len(train.labels)) if to_grow else len(train.labels)
-        self._train, self._valid = (
-            self._objective(parts, examples, n, budget * len(examples.labels) // n_examples)
-            for examples, n in zip(sets, (n_seen, len(self._valid_set.labels)), strict=True)
-        )
-        rounds = history if to_grow else ()
-        self._follow(apply_to_parts(self.parts, splits, self.settings.depth) for splits in rounds)
-
-    def _objective(self, parts: Sequence[Part], examples: EncodedSet, n_seen: int, budget: int) -> Objective:
-        kept: Callable[..., Features] = partial(FeatureStore, n_examples=n_seen)
-        if self._engine is not None:
-            kept = partial(SpreadStore, self._engine)
-        store = kept(
-            parts,
-            examples.values,
-            self.backend,
-            precision=self.settings.precision,
-            budget=budget,
-            most_features=self._max_features,
-        )
-        return self._over(store, examples)
-
-    def _over(self, store: Features, examples: EncodedSet, given: Parametrisation | None = None) -> Objective:
-        """The first of the examples, which the store holds, with the parametrisation given."""
-        link, l2, n = self.settings.link, self.settings.l2, store.n_examples
-        weights, labels = None if examples.weights is None else examples.weights[:n], examples.labels[:n]
-        return Objective(
-            store, labels, self.n_classes, link=link, l2=l2, example_weights=weights, parametrisation=given
-        )
-
-    def _follow(self, rounds: Iterable[Sequence[GrownPart]]) -> None:
-        for grown in rounds:
-            self._round += 1
-            for objective in (self._train, self._valid):
-                objective.features.grow(grown)
-            self._see(self._growth_size(self.parts, len(self._train_set.labels)))
-        parametrisation = Parametrisation(self.parts, self.settings.literal_weights)
-        for objective in (self._train, self._valid):
-            objective.parametrisation = parametrisation
-
-    def _growth_size(self, parts: Sequence[Part], n_examples: int) -> int:
-        """How many of the training examples growth sees."""
-        n_features = sum(part.n_features for part in parts)
-        return sample_size(self.settings.growth_examples, n_features, n_examples, self.backend.chunk_examples)
-
-    def _see(self, n_examples: int) -> None:
-        """Train on the first `n_examples`, where they are more than before."""
-        features = self._train.features
-        if n_examples > features.n_examples:
-            assert isinstance(features, FeatureStore)  # no engine's
-            features.extend(n_examples)
-            self._train = self._over(features, self._train_set, self._train.parametrisation)
-
-    def _join(self) -> None:
-        """Train on the validation examples too."""
-        self._see(len(self._train_set.labels))
-        train, valid = self._train.features, self._valid.features
-        assert isinstance(train, FeatureStore)
-        assert isinstance(valid, FeatureStore)
-        train.join(valid)
-        self._train_set = self._train_set.joined(self._valid_set)
-        self._train = self._over(train, self._train_set, self._train.parametrisation)
-
     def _is_done(self) -> bool:
         assert self.state is not None
-        settings, n_features = self.settings, self._train.features.n_features
+        settings, n_features = self.settings, self._sets.train.features.n_features
         full = self._max_features is not None and n_features >= _FULL_SHARE * self._max_features
         over_time = settings.time_limit is not None and self.seconds() > _GROWTH_SHARE * settings.time_limit
         ended = self.state.round >= settings.rounds or self.state.stale_rounds >= settings.patience

@@ -329,7 +329,7 @@ def test_both_sets_share_one_budget(
     n_bytes = size * n_features * (len(TRAIN.labels) + len(VALID.labels))
     monkeypatch.setattr(NumpyBackend, "memory_budget", lambda self: n_bytes - missing)
     fresh = learner(dataclasses.replace(SETTINGS, precision=precision))
-    stores = [o.features for o in (fresh._train, fresh._valid)]
+    stores = [o.features for o in (fresh._sets.train, fresh._sets.valid)]
     assert [isinstance(store, FeatureStore) and store.is_in_memory for store in stores] == [not missing, not missing]
 
 

@@ -62,9 +62,9 @@ def test_a_sample_is_whole_chunks_of_so_many_per_feature(per_feature: float | No
 def test_growth_sees_a_growing_sample_and_the_last_fit_all() -> None:
     fresh, sizes = learner(dataclasses.replace(SETTINGS, metric="log-loss")), []
     for _ in fresh.grow():
-        store = fresh._train.features
+        store = fresh._sets.train.features
         sizes.append((store.n_features, store.n_examples))
-        shares = counts(fresh._train.labels, store.n_examples) / store.n_examples
+        shares = counts(fresh._sets.train.labels, store.n_examples) / store.n_examples
         np.testing.assert_allclose(shares, counts(TRAIN.labels, 1300) / 1300, atol=0.005)
     assert sizes == [(13, 512), (16, 1024), (19, 1024), (19, 1024)]  # 38 times 13, 16, 19: 494, 608, 722
     (report,) = fresh.refine()
