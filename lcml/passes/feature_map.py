@@ -61,7 +61,7 @@ class FeatureMap:
         """Put the features of encoded `examples` (n_examples, n_inputs) into out[rows], with a `scale` above 1, of
         `FIXED_POINT`, as the integers nearest to scale times them."""
         if self._kernel is not None:
-            rows_of_out, (first, stop) = self.backend.asarray(rows, dtype=np.int32), self.read
+            rows_of_out, (first, stop) = self.backend.asarray(rows, dtype=np.int32), self._read
             self._kernel(*self._on_device, examples[:, first:stop], rows_of_out, scale, out)
             return
         values = self._by_passes(examples)
@@ -94,14 +94,13 @@ class FeatureMap:
         return compile_plan(self.circuit, self.backend)
 
     @cached_property
-    def read(self) -> tuple[int, int]:
-        """As `inputs_read` of the view."""
+    def _read(self) -> tuple[int, int]:
         return inputs_read(self.view)
 
     @cached_property
     def _on_device(self) -> tuple[Places, Program]:
         """What the kernel takes: the view, among the inputs that it reads, and the program."""
-        asarray, view, (first, stop) = self.backend.asarray, self.view, self.read
+        asarray, view, (first, stop) = self.backend.asarray, self.view, self._read
         program = compile_products(self.circuit, *self._features)
         index = np.minimum(view.index, stop) - first
         places = asarray(index), asarray(view.cell_start), asarray(view.position_weight), view.root

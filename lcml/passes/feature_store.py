@@ -20,6 +20,7 @@ from lcml.arrays import FloatArray, even_cuts
 from lcml.backend import Array, Backend, FeaturePrecision, evaluation_precision
 from lcml.backend.threads import at_most
 from lcml.circuits.parts import GrownPart, Part
+from lcml.circuits.views import View
 from lcml.inputs.rows import Joined, Matrix, up_to
 from lcml.passes.feature_map import FIXED_POINT, FeatureMap, inputs_read
 from lcml.passes.feature_rows import rows_after
@@ -234,7 +235,7 @@ class FeatureStore(Features):
             for part, (wanted, rows) in zip(self.parts, fresh, strict=True)
             if wanted.size
         ]
-        n_read = max((feature_map.read[1] for feature_map, _ in new), default=0)
+        n_read = _behind_inputs(feature_map.view for feature_map, _ in new)
 
         def extend(index: int) -> Array:
             assert self._chunks is not None
@@ -340,9 +341,10 @@ class FeatureStore(Features):
     @cached_property
     def _n_split(self) -> int:
         """Up to which input circuits that are split read."""
-        return max((inputs_read(part.view)[1] for part in self.parts if part.view.grows), default=0)
+        return _behind_inputs(part.view for part in self.parts if part.view.grows)
 
     def _encoded(self, index: int, n_inputs: int) -> Array:
+        """The encoded examples of a chunk, of whose inputs the first `n_inputs` are read."""
         examples = up_to(self._examples, n_inputs)
         return self.backend.asarray(examples[self._examples_of(index)], dtype=self.dtype)
 
@@ -383,3 +385,8 @@ class FeatureStore(Features):
         not written to is not taken, and chunks that move as they grow leave holes which no other chunk fits."""
         affordable = self._budget // (max(1, self.n_examples) * self._stored_type.itemsize)
         return min(self._most_features or unless_known, affordable)
+
+
+def _behind_inputs(views: Iterable[View]) -> int:
+    """The number of the input behind the last that one of the views reads."""
+    return max((inputs_read(view)[1] for view in views), default=0)
