@@ -6,7 +6,6 @@ bit, the same features, so that a resumed learner goes on as if it had never sto
 """
 
 import dataclasses
-import math
 from collections.abc import Callable, Iterator, Sequence
 from time import monotonic
 
@@ -276,11 +275,11 @@ class Learner:
 
     def _choose(self, state: FitState, clock: Clock) -> tuple[list[ChosenSplit], list[GrownPart]]:
         """The splits of the next round, scored on a sample of the training examples, and the parts they make."""
-        settings, n_chunks = self.settings, self._sets.train.features.n_chunks
+        settings, features = self.settings, self._sets.train.features
         n_cells = max(part.view.n_cells for part in self.parts)
-        wanted = math.ceil(settings.score_examples / (n_cells * self.backend.chunk_examples))
-        drawn = np.random.default_rng([settings.seed, state.round]).permutation(n_chunks)
-        chunks, support = drawn[:wanted].tolist(), settings.minimum_support
+        drawn = np.random.default_rng([settings.seed, state.round]).permutation(features.n_chunks).tolist()
+        chunks = features.first_of(drawn, settings.score_examples / n_cells)
+        support = settings.minimum_support
         candidates = race_splits(
             self._sets.train, state.parameters, settings.criterion, minimum_support=support, chunks=chunks
         )

@@ -152,7 +152,8 @@ class Objective:
     ) -> tuple[FloatArray, Parameters]:
         """The loss of every weight set (one number where they share it), and the gradient of their sum.
 
-        Over `chunks` alone an unbiased estimate of both.
+        Over `chunks`, drawn at random, an unbiased estimate of both: their sums times n_chunks / len(chunks), however
+        few examples the last chunk of all holds.
         """
         weights, bias = self.on_device(parameters)
         xp, terms = self.features.backend.xp, self.terms
@@ -163,7 +164,7 @@ class Objective:
             residual = terms.residual(logits, known)
             return loss, chunk.correlation(residual), xp.sum(residual, axis=1)
 
-        share = 1.0 if chunks is None else self.features.share(chunks)
+        share = 1.0 if chunks is None else len(chunks) / self.features.n_chunks
         loss, by_row, by_bias = (self._host(total) / share for total in self.features.sum(statistics, chunks))
         gradient = self._by_weight(by_row, by_bias) + self.l2 * (parameters.weights - self.anchor)
         penalty = 0.5 * self.l2 * np.sum((parameters.weights - self.anchor) ** 2, axis=1)

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 
 def stratified_order(labels: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
-    """A random order (n,) of examples: of the first m, m n_k / n are of a class that n_k have, give or take two.
+    """A random order (n,) of examples: of the first m, m n_k / n are of a class that n_k have, give or take what
+    chance leaves: of one of two classes at most two, of many classes some root of their number more.
 
     The examples of a class are dealt out at random, one to each of n_k equal intervals of [0, 1).
     """

@@ -1,7 +1,7 @@
 """Score every possible split of a circuit: which element to split on which variable.
 
 After splitting element e (flow f_i of example i) on a free variable v (value x_iv) the new feature is exactly
-phi_i = f_i x_iv. With residuals r_ik = t_ik - p_ik and curvatures h_ik = p_ik (1 - p_ik), weighted by example:
+phi_i = f_i x_iv. With residuals r_ik = p_ik - t_ik and curvatures h_ik = p_ik (1 - p_ik), weighted by example:
 
     gain      (second order)  sum_k (G - G0 C / D)^2 / (H - C^2 / D + l2)
               G0 = sum r f, G = sum r phi, H = sum h phi^2, C = sum h f phi, D = sum h f^2 + l2
@@ -89,11 +89,11 @@ def race_splits(
 ) -> Candidates:
     """As `score_splits`, of the `finalists` of every element that score best on one in `screen` examples.
 
-    Those are the examples of the first of `chunks` or, of few chunks, some of each.
+    Those are the examples of the first of `chunks`, as many as hold so many, or, of few chunks, some of each.
     """
     scorer = _SplitScorer(objective, parameters, criterion, minimum_support, chunks)
-    few = len(scorer.chunks) < screen
-    some = scorer.chunks if few else scorer.chunks[: -(-len(scorer.chunks) // screen)]
+    features, few = scorer.features, len(scorer.chunks) < screen
+    some = scorer.chunks if few else features.first_of(scorer.chunks, sum(features.sizes(scorer.chunks)) / screen)
     step = screen if few else 1
     best = scorer.score(scorer.every_pair(some, step), finalists, some, step)
     pairs = np.stack([best.element, best.variable])

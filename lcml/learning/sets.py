@@ -62,7 +62,8 @@ class LearningSets:
         """Both sets under the circuits after `history`: to grow on, round by round, for features to be what they were,
         on as many training examples as growth sees; else at once, on all. train: examples to train on from now on.
 
-        Both share one budget by their examples, so that the features of both are kept, or those of neither.
+        Both share one budget by their examples: once growth sees all of them, the features of both are kept, or those
+        of neither.
         """
         self.close()  # memory holds features once
         if train is not None:

@@ -26,7 +26,7 @@ def from_logistic_regression(fitted: Any, low: ArrayLike = 0.0, high: ArrayLike 
     low <= x <= high, each one number or one per feature; values beyond count as the nearer bound.
 
     Of three classes or more one-vs-rest (solver liblinear) keeps the sigmoid, all others are the softmax. Raises
-    SettingsError for another estimator, or one that is not fitted, DataError where low is not below high.
+    SettingsError for another estimator, or one that is not fitted, DataError where low is above high.
     """
     if not all(hasattr(fitted, name) for name in ("coef_", "intercept_", "classes_", "solver")):
         found = f"found a {type(fitted).__name__}"

@@ -127,10 +127,18 @@ class Features(ABC):
     def n_chunks(self) -> int:
         return -(-self.n_examples // self.backend.chunk_examples)
 
+    def sizes(self, chunks: Sequence[int], step: int = 1) -> list[int]:
+        """How many examples each of `chunks` holds, the last of all perhaps few; of one in `step` of them."""
+        size = self.backend.chunk_examples
+        return [-(-min(size, self.n_examples - chunk * size) // step) for chunk in chunks]
+
     def share(self, chunks: Sequence[int], step: int = 1) -> float:
         """The share of all examples that `chunks` hold; of one in `step` of theirs."""
-        size = self.backend.chunk_examples
-        return sum(-(-min(size, self.n_examples - chunk * size) // step) for chunk in chunks) / self.n_examples
+        return sum(self.sizes(chunks, step)) / self.n_examples
+
+    def first_of(self, chunks: Sequence[int], n: float) -> Sequence[int]:
+        """The first of `chunks`, as many as hold `n` examples, or all."""
+        return chunks[: int(np.searchsorted(np.cumsum(self.sizes(chunks)), n)) + 1]
 
     @abstractmethod
     def label(self, labels: NDArray[np.int64], counts: FloatArray) -> None:

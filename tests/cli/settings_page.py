@@ -11,12 +11,12 @@ _TYPES = {int: "whole number", float: "number", str: "text", bool: "true, false"
 _HEAD = """# Settings
 
 Every option of `lcml train`. Its name is also the key in a file for `--config` and, with `_` for `-`, the argument of
-`LogisticCircuitClassifier`, which has those of Structure (but `vtree_offset`), Limits, Model selection, Weights and
-Computation, and of Data `valid_fraction`, `encoder`, `columns` (by column, `--column`), `class_weight`, `divisor`,
-`image_shape`, `channels` and `augment`, and of Results `missing`. Beside these it has `random_state` (another name for
-`seed`), `verbose`, `n_jobs` (most threads, -1 for all cores) and `warm_start`: `fit` begins with structure and weights
-of the last fit, for more rounds or other rows of the same columns and classes. That is for splits (of a table with
-`structure="splits"`); a copy begins anew.
+`LogisticCircuitClassifier`, which has those of Structure (but `vtree_offset`), Limits (but `prune_to`), Model
+selection, Weights and Computation, and of Data `valid_fraction`, `encoder`, `columns` (by column, `--column`),
+`class_weight`, `divisor`, `image_shape`, `channels`, `pool`, `patches` and `augment`, and of Results `missing`. Beside
+these it has `random_state` (another name for `seed`), `verbose`, `n_jobs` (most threads, -1 for all cores) and
+`warm_start`: `fit` begins with structure and weights of the last fit, for more rounds or other rows of the same columns
+and classes. That is for splits (of a table with `structure="splits"`); a copy begins anew.
 `python -m tests.cli.settings_page` makes this page from the program.
 """
 

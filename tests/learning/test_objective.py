@@ -172,6 +172,15 @@ def test_minibatches_come_close_to_the_optimum() -> None:
     np.testing.assert_array_equal(found.parameters.weights, again.parameters.weights)
 
 
+def test_a_short_chunk_counts_by_its_examples() -> None:
+    objective = problem(2, "sigmoid", n=NUMPY.chunk_examples + 8)
+    theta = objective.zeros().from_flat(np.random.default_rng(3).normal(size=objective.zeros().flat().size))
+    loss, gradient = objective.value_and_gradient(theta)
+    estimates = [objective.value_and_gradient(theta, [chunk]) for chunk in (0, 1)]
+    np.testing.assert_allclose(np.mean([of for of, _ in estimates], axis=0), loss, rtol=1e-9)
+    np.testing.assert_allclose(np.mean([slope.flat() for _, slope in estimates], axis=0), gradient.flat(), atol=1e-9)
+
+
 def test_solver_stops_when_asked() -> None:
     objective = problem(3, "sigmoid")
     found = minimise(objective, objective.zeros(), SolverSettings(100, 0.0), should_stop=lambda: True)

@@ -137,6 +137,21 @@ def test_scores_on_some_chunks_estimate_the_whole() -> None:
         assert 4 * part[pair] == pytest.approx(score, rel=1e-9)
 
 
+def test_a_short_last_chunk_is_no_sample() -> None:
+    generator = np.random.default_rng(0)
+    q = generator.integers(0, 2, (3 * NUMPY.chunk_examples + 1, 8)).astype(float)  # of four chunks the last holds one
+    labels = (q[:, 0] != q[:, 3]).astype(np.int64)
+    store = FeatureStore([whole(initial_circuit(vtrees.right_linear(8)))], q, NUMPY)
+    objective = Objective(store, labels, 2, l2=1e-4)
+    found = [
+        race_splits(objective, objective.zeros(), minimum_support=10, chunks=chunks)
+        for chunks in ([0, 1, 2, 3], [3, 0, 1, 2])
+    ]
+    best = [{*zip(each.element.tolist(), each.variable.tolist(), strict=True)} for each in found]
+    assert len(best[0]) == len(best[1]) > 0
+    assert all(each.variable[np.argmax(each.score)] in (0, 3) for each in found)
+
+
 def test_scoring_stays_on_the_device() -> None:
     host, device = problem(), problem(StrictBackend())
     zero = host.zeros()

@@ -288,6 +288,7 @@ def test_some_chunks_and_their_share() -> None:
     of_chunks = store.map(lambda known, _: (known.number, known.labels[0], known.labels[-1]), [2, 0])
     assert list(of_chunks) == [(2, 2 * size, 2 * size + 9), (0, 0, size - 1)]
     assert store.share([2]) == 10 / (2 * size + 10)
+    assert [len(store.first_of([2, 0, 1], n)) for n in (10, 11, size + 10, size + 11, 9 * size)] == [1, 2, 2, 3, 3]
 
 
 def test_refuses_inputs_outside_the_unit_interval() -> None:
