@@ -1,5 +1,6 @@
 """A part of a model: a circuit, what it reads of an example, and which of its features carry weights."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,6 +62,12 @@ class Part:
         full = np.zeros((len(weights), self.view.n_cells, len(self.weighted)))
         full[..., self.weighted] = weights.reshape(len(weights), self.view.n_cells, -1)
         return full
+
+
+def needed(parts: Sequence[Part]) -> tuple[Part, ...]:
+    """Those that carry weights or exclude worlds; where none does the first, so that a model has one."""
+    found = tuple(part for part in parts if part.n_features or not part.circuit.is_tautology)
+    return found or tuple(parts[:1])
 
 
 def initial_part(view: View, vtree: Vtree) -> Part:

@@ -20,10 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lcml.errors import SettingsError
+from lcml.inputs.channels import CHUNK_BYTES
 from lcml.inputs.rows import Matrix, RowSet, chunks
-
-CHUNK_BYTES = 1 << 18
-"""Work on so many bytes of pixels at a time: they stay in a CPU's cache."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from lcml.arrays import FloatArray
 from lcml.backend import Array, Backend, FeaturePrecision
-from lcml.circuits.parts import Part
+from lcml.circuits.parts import Part, needed
 from lcml.learning.objective import Objective
 from lcml.learning.parameters import Parameters
 from lcml.learning.solver import SolverSettings, minimise, never
@@ -147,11 +147,10 @@ def with_conditions(model: LogisticCircuit, kept: NDArray[np.bool_]) -> Logistic
         weighted = np.zeros_like(part.weighted)
         weighted[part.flows[own]] = True
         parts.append(Part(part.view, part.circuit, weighted))
-    used = tuple(part for part in parts if part.n_features or not part.circuit.is_tautology)
     features = [of for of, own in zip(conditions_of(model), kept, strict=True) if own]
     columns = np.sort(np.concatenate([np.zeros(0, np.intp), *features]))
     weights, carries = model.weights[:, columns], model.carried[columns]
-    return replace(model, parts=used or tuple(parts[:1]), weights=weights, carries=carries)
+    return replace(model, parts=needed(parts), weights=weights, carries=carries)
 
 
 def _with_features(model: LogisticCircuit, kept: NDArray[np.intp]) -> LogisticCircuit:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from lcml.arrays import FloatArray, frozen
 from lcml.backend import Array, Backend, Precision, get_backend
 from lcml.circuits.circuit import Circuit
-from lcml.circuits.parts import Part
+from lcml.circuits.parts import Part, needed
 from lcml.circuits.views import IdentityView, cells_of
 from lcml.errors import CircuitError
 from lcml.inputs.encoding import Encoder, encoded
@@ -164,8 +164,7 @@ class LogisticCircuit:
                 weighted[part.flows] = self.carried[first : first + size].reshape(view.n_cells, -1).any(axis=0)
                 parts.append(Part(view, part.circuit, weighted))
                 first += size
-        used = tuple(part for part in parts if part.n_features or not part.circuit.is_tautology)
-        return replace(self, parts=used or tuple(parts[:1]), weights=self.weights[:, self.carried], carries=None)
+        return replace(self, parts=needed(parts), weights=self.weights[:, self.carried], carries=None)
 
     @cached_property
     def flow_weights(self) -> tuple[FloatArray, ...]:
