@@ -304,7 +304,7 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
             },
         )
         backend = get_backend(chosen.backend)
-        self.model_ = self.model_.with_missing(chosen.missing, raw, backend)
+        self.model_ = self.model_.with_missing(chosen.missing, raw, backend, weights)
         if isinstance(begun.encoder, ColumnsEncoder):
             self.model_ = with_reference(self.model_, raw, backend)
 

@@ -28,6 +28,7 @@ from lcml.data import Examples
 from lcml.data.labels import code_labels
 from lcml.errors import DataError, SettingsError
 from lcml.learning.learner import Learner
+from lcml.learning.objective import Objective
 from lcml.learning.settings import LearnSettings
 from lcml.runs.config import TrainConfig
 from lcml.runs.parameters import most_threads
@@ -35,6 +36,46 @@ from lcml.runs.records import RoundRecord
 from lcml.runs.weighting import divided, merged
 
 FAST: dict[str, Any] = {"rounds": 2, "l2_path": (1e-3,), "backend": "numpy"}
+
+
+@pytest.mark.parametrize("policy", ["prior", "expected"])
+def test_what_is_missing_is_told_by_weighted_examples(policy: str) -> None:
+    generator = np.random.default_rng(0)
+    x, times = generator.random((60, 3)).round(1), generator.integers(1, 4, 60)
+    y = (x.sum(axis=1) > 1.5).astype(int)
+    settings: dict[str, Any] = {**FAST, "valid_fraction": 0, "encoder": "divide", "divisor": 1.0, "missing": policy}
+    weighted = LogisticCircuitClassifier(**settings).fit(x, y, sample_weight=times)
+    repeated = LogisticCircuitClassifier(**settings).fit(np.repeat(x, times, axis=0), np.repeat(y, times))
+    told = weighted.to_model().missing
+    assert told is not None
+    np.testing.assert_allclose(told.means, np.average(x, axis=0, weights=times), rtol=1e-6)
+    gaps = np.array([[np.nan, 0.5, 0.5], [0.1, np.nan, np.nan]])
+    np.testing.assert_allclose(weighted.predict_proba(gaps), repeated.predict_proba(gaps), rtol=1e-9)
+
+
+def test_a_boolean_threshold_counts_equal_examples() -> None:
+    x = np.repeat([0.0, 0.3, 1.0], [800, 100, 100])[:, None]
+    classifier = LogisticCircuitClassifier(**FAST, encoder="boolean", valid_fraction=0)
+    threshold = classifier.fit(x, np.arange(1000) % 2).to_model().encoder.state()["threshold"]
+    assert threshold == pytest.approx(0.13 + 0.05 * np.sqrt(0.109 - 0.13**2), rel=1e-6)  # E x = 0.13, E x^2 = 0.109
+
+
+def test_mini_batches_of_sorted_examples_are_mixed(monkeypatch: pytest.MonkeyPatch) -> None:
+    shares = []
+    original = Objective.value_and_gradient
+
+    def watched(self: Objective, parameters: Any, chunks: Any = None) -> Any:
+        if chunks is not None:
+            size = self.features.backend.chunk_examples
+            shares.append(self.labels[chunks[0] * size : (chunks[0] + 1) * size].mean())
+        return original(self, parameters, chunks)
+
+    monkeypatch.setattr(Objective, "value_and_gradient", watched)
+    x, y = np.random.default_rng(0).random((8000, 3)), np.repeat([0, 1], 4000)
+    settings = {**FAST, "solver": "minibatch", "rounds": 0, "refit": True, "valid_fraction": 0.5}
+    LogisticCircuitClassifier(**settings).fit(x, y)
+    assert min(shares) > 0.1
+    assert max(shares) < 0.9
 
 
 def test_scikit_learn_checks() -> None:

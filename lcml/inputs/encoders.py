@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from lcml.arrays import FloatArray, frozen
 from lcml.errors import DataError, FormatError, SettingsError
 from lcml.inputs.encoding import Encoder, State, Words, one_by_one, short_number
-from lcml.inputs.rows import Matrix, check_features, check_finite, chunks, column_name
+from lcml.inputs.rows import Matrix, check_features, check_finite, chunks, column_name, row_sum
 
 EncoderKind: TypeAlias = Literal["auto", "columns", "scale", "boolean", "divide"]
 
@@ -42,7 +42,14 @@ class PlainEncoder(Encoder):
 
     @classmethod
     @abstractmethod
-    def fit(cls, x: Matrix, *, shared: int = 0, feature_names: Sequence[str] | None = None) -> Self:
+    def fit(
+        cls,
+        x: Matrix,
+        *,
+        shared: int = 0,
+        feature_names: Sequence[str] | None = None,
+        weights: FloatArray | None = None,
+    ) -> Self:
         """The encoder for training features; see `fit_encoder`."""
 
     @abstractmethod
@@ -112,7 +119,14 @@ class ScaleEncoder(PlainEncoder):
         _check_span(self.low, self.high)
 
     @classmethod
-    def fit(cls, x: Matrix, *, shared: int = 0, feature_names: Sequence[str] | None = None) -> Self:
+    def fit(
+        cls,
+        x: Matrix,
+        *,
+        shared: int = 0,
+        feature_names: Sequence[str] | None = None,
+        weights: FloatArray | None = None,
+    ) -> Self:
         low, high = _extremes(x)
         _check_span(low, high, feature_names)
         if shared:
@@ -150,14 +164,22 @@ class BooleanEncoder(PlainEncoder):
     kind: ClassVar[str] = "boolean"
 
     @classmethod
-    def fit(cls, x: Matrix, *, shared: int = 0, feature_names: Sequence[str] | None = None) -> Self:
+    def fit(
+        cls,
+        x: Matrix,
+        *,
+        shared: int = 0,
+        feature_names: Sequence[str] | None = None,
+        weights: FloatArray | None = None,
+    ) -> Self:
         low, high = _extremes(x)
+        n = len(x) if weights is None else weights.sum()
         with np.errstate(over="ignore", invalid="ignore"):
             # Clipped, because rounding can move the mean of a constant column off the constant.
-            mean = sum(x[rows].sum(axis=0, dtype=np.float64) for rows in chunks(x)) / len(x)
+            mean = sum(row_sum(x[rows], weights, rows) for rows in chunks(x)) / n
             mean = np.clip(mean, low, high)
-            squares = sum(np.square(x[rows] - mean).sum(axis=0) for rows in chunks(x))
-            threshold = mean + BOOLEAN_STDS * np.sqrt(squares / len(x))
+            squares = sum(row_sum(np.square(x[rows] - mean), weights, rows) for rows in chunks(x))
+            threshold = mean + BOOLEAN_STDS * np.sqrt(squares / n)
         _check_finite("threshold", threshold, feature_names)
         return cls(_rounded_where_equal(threshold, x))
 
@@ -183,9 +205,10 @@ def fit_encoder(
     *,
     shared: int = 0,
     feature_names: Sequence[str] | None = None,
+    weights: FloatArray | None = None,
 ) -> PlainEncoder:
     """The encoder of `kind` for training features x (n, d), an array or rows in a file; errors name columns by
-    `feature_names`.
+    `feature_names`. weights (n,): how often each example counts, once by default.
 
     scale: low and high are the smallest and largest value of each column, or of each of `shared` runs of columns of
     equal length where that is not 0 (the channels of images: one range for all pixels). divide: low = 0, high =
@@ -204,7 +227,7 @@ def fit_encoder(
         raise SettingsError(f"unknown encoder {kind!r}; choose scale, boolean or divide")
     if len(raw) == 0:
         raise DataError("an encoder cannot be fitted on no rows; give at least one training example")
-    return PLAIN_ENCODERS[kind].fit(raw, shared=shared, feature_names=feature_names)
+    return PLAIN_ENCODERS[kind].fit(raw, shared=shared, feature_names=feature_names, weights=weights)
 
 
 def _extremes(x: Matrix) -> tuple[FloatArray, FloatArray]:

@@ -132,7 +132,8 @@ def _category(raw: RawColumn, values: FloatArray, counts: FloatArray, *, guessed
     present = sorted(np.flatnonzero(weight).tolist(), key=lambda i: (-weight[i], texts[i]))
     if len(present) + gaps < 2:
         return None, f"{'has one value' if present else 'is empty'}; it is left out"
-    if guessed and raw.kind == "text" and len(present) > 2 and weight.max() == 1:
+    n_rows = np.bincount(place[counts > 0], minlength=len(texts) + 1)[:-1]
+    if guessed and raw.kind == "text" and len(present) > 2 and n_rows.max() == 1 and weight.max() <= 1:
         return None, "has another text in every row; it is left out"
     least = min(RARE, ceil(RARE_SHARE * weight.sum()))
     kept = present if len(present) == 2 else [i for i in present if weight[i] >= least][:MOST_CATEGORIES]

@@ -262,6 +262,12 @@ def chunks(matrix: Matrix) -> Iterator[slice]:
     return (slice(start, start + step) for start in range(0, len(matrix), step))
 
 
+def row_sum(values: NDArray[Any], weights: NDArray[np.float64] | None, rows: slice) -> NDArray[np.float64]:
+    """(d,) the sum of values (n, d) of the examples `rows`, each as often as its weight among all says; None: once."""
+    total: NDArray[np.float64] = values.sum(axis=0, dtype=np.float64) if weights is None else weights[rows] @ values
+    return total
+
+
 def check_features(
     x: ArrayLike | Matrix,
     n_features: int | None = None,

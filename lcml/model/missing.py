@@ -23,7 +23,7 @@ from lcml.circuits.views import IdentityView, View
 from lcml.errors import CircuitError, SettingsError
 from lcml.inputs.channels import ChannelEncoder
 from lcml.inputs.encoding import Encoder, encoded
-from lcml.inputs.rows import chunks
+from lcml.inputs.rows import chunks, row_sum
 from lcml.model.distribution import ProbabilisticCircuit, fit_log_parameters
 
 MissingPolicy = Literal["refuse", "prior", "expected"]
@@ -81,17 +81,25 @@ def is_whole(views: Sequence[View]) -> bool:
 
 
 def fit_missing(
-    policy: MissingPolicy, encoder: Encoder, parts: Sequence[Part], x: Any, backend: Backend | None = None
+    policy: MissingPolicy,
+    encoder: Encoder,
+    parts: Sequence[Part],
+    x: Any,
+    backend: Backend | None = None,
+    weights: FloatArray | None = None,
 ) -> Missing | None:
     """What a policy must know of training examples x (n_examples, n_features): means, and for `expected` the
-    distribution of largest smoothed likelihood. Raises SettingsError as `check_policy`."""
+    distribution of largest smoothed likelihood. weights (n_examples,): how often each counts, once by default. Raises
+    SettingsError as `check_policy`."""
     check_policy(policy, encoder, [part.view for part in parts])
     if policy == "refuse":
         return None
     values = encoded(encoder, x)
-    means = sum(values[rows].sum(axis=0, dtype=np.float64) for rows in chunks(values)) / len(values)
+    total = len(values) if weights is None else weights.sum()
+    means = sum(row_sum(values[rows], weights, rows) for rows in chunks(values)) / total
     distribution = None
     if policy == "expected":
-        fitted = fit_log_parameters(parts[0].circuit, values, np.ones((1, len(values))), backend=backend)
+        counts = np.ones(len(values)) if weights is None else weights
+        fitted = fit_log_parameters(parts[0].circuit, values, counts[None, :], backend=backend)
         distribution = ProbabilisticCircuit(parts[0].circuit, fitted[0])
     return Missing(np.clip(means, 0, 1), distribution)

@@ -237,10 +237,13 @@ class LogisticCircuit:
         """(n_examples,) the place among `classes` of the class predicted, for logits (n_examples, n_sets)."""
         return predicted_codes(logits, self.threshold)
 
-    def with_missing(self, policy: MissingPolicy, x: Any, backend: Backend | None = None) -> "LogisticCircuit":
+    def with_missing(
+        self, policy: MissingPolicy, x: Any, backend: Backend | None = None, weights: FloatArray | None = None
+    ) -> "LogisticCircuit":
         """The model with another policy for missing inputs, fitted to raw training examples x (n_examples, n_features)
-        without any. Raises SettingsError for a policy that it cannot have, DataError for missing values in x."""
-        return replace(self, missing=fit_missing(policy, self.encoder, self.parts, x, backend))
+        without any, each as often as weights (n_examples,) say. Raises SettingsError for a policy that it cannot have,
+        DataError for missing values in x."""
+        return replace(self, missing=fit_missing(policy, self.encoder, self.parts, x, backend, weights))
 
     def _compiled(self, backend: Backend, dtype: np.dtype[Any]) -> list[Callable[[Array], Array]]:
         """Functions from encoded examples to what each part adds to the logits, (n_sets, n_examples); only features

@@ -26,7 +26,7 @@ from lcml.learning.table_learner import TableLearner
 from lcml.model.missing import check_policy
 from lcml.runs.parameters import Parameters
 from lcml.runs.places import choose_places, choose_vtree
-from lcml.runs.preparation import check_shape, grows_trees, make_encoder, takes_columns, to_learn_from
+from lcml.runs.preparation import check_shape, grows_trees, make_encoder, mixed_order, takes_columns, to_learn_from
 from lcml.runs.specs import parse_augment, parse_patches, parse_view
 from lcml.runs.weighting import class_weights, divided, joined_weights, merged
 
@@ -144,6 +144,7 @@ def begin(
     augmentation = None if chosen.augment is None else parse_augment(chosen.augment)
 
     def training(rows: NDArray[np.intp]) -> EncodedSet:
+        rows = rows[mixed_order(len(rows), settings.seed)] if settings.solver == "minibatch" else rows
         of_rows = None if weights is None else weights[rows]
         return to_learn_from(examples.select(rows), encoder, augmentation, shape, settings, backend, of_rows)
 

@@ -12,6 +12,7 @@ from time import monotonic
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lcml.arrays import FloatArray
 from lcml.backend import Backend, get_backend
@@ -131,7 +132,7 @@ def prepare(
         train, valid = (EncodedSet(part.features, part.labels, _weights(by_class, part)) for part in parts)
     else:
         train = _training_set(splits.train, config, encoder, shape, backend, by_class)
-        valid = _validation_set(splits.valid, encoder, by_class)
+        valid = _validation_set(for_solver(splits.valid, config.learn), encoder, by_class)
     if resumed is None and with_trees:
         checkpoint = Checkpoint(config, splits.fingerprint, (), config.run_name or checkpoint_path.stem)
     elif resumed is None:
@@ -196,8 +197,8 @@ def _training_set(
     backend: Backend,
     by_class: FloatArray | None,
 ) -> EncodedSet:
-    """Training examples as the solver takes them: mixed for mini-batches."""
-    examples = mixed(examples, config.learn.seed) if config.learn.solver == "minibatch" else examples
+    """Training examples as the solver takes them."""
+    examples = for_solver(examples, config.learn)
     weights = _weights(by_class, examples)
     return to_learn_from(examples, encoder, config.augmentation, shape, config.learn, backend, weights)
 
@@ -253,8 +254,9 @@ def make_encoder(
     """The encoder fitted on raw training features, with `channels`, averaged over blocks of `pool` pixels, and
     `patches`, drawn by a seed, on top of it where there are any, and what should be said of columns that it leaves out.
 
-    Pixels of one raw channel share their range. `column_kinds` and `weights` as `fit_columns` takes them. Raises
-    SettingsError for channels of what is no image, blocks of no channels, and column kinds of what is no table.
+    Pixels of one raw channel share their range. `column_kinds` as `fit_columns` takes them; weights (n,): how often
+    each example counts. Raises SettingsError for channels of what is no image, blocks of no channels, and column kinds
+    of what is no table.
     """
     if pool != 1 and not channels:
         raise SettingsError("pool: averages channels, but none were asked for; give --channels or leave it out")
@@ -271,7 +273,7 @@ def make_encoder(
         )
     kind = "scale" if kind == "auto" else kind
     shared = shape[0] if shape is not None and kind == "scale" else 0
-    encoder = fit_encoder(kind, features, divisor, shared=shared, feature_names=feature_names)
+    encoder = fit_encoder(kind, features, divisor, shared=shared, feature_names=feature_names, weights=weights)
     if not channels:
         return encoder, ()
     if shape is None:
@@ -315,12 +317,22 @@ def to_learn_from(
     return EncodedSet(values, np.tile(examples.labels, n_times), weights, len(examples))
 
 
+def for_solver(examples: Examples, settings: LearnSettings) -> Examples:
+    """The examples as the solver takes them: mixed for mini-batches."""
+    return mixed(examples, settings.seed) if settings.solver == "minibatch" else examples
+
+
 def mixed(examples: Examples, seed: int) -> Examples:
     """The examples in a random order of short runs: a solver that takes a chunk at a time must not meet one class at a
     time, in whatever order a file has them."""
-    starts = np.arange(0, len(examples), _MIXED_ROWS)
+    return examples.select(mixed_order(len(examples), seed))
+
+
+def mixed_order(n: int, seed: int) -> NDArray[np.intp]:
+    """A random order of n rows, of which short runs stay together."""
+    starts = np.arange(0, n, _MIXED_ROWS)
     order = (np.random.default_rng(seed).permutation(starts)[:, None] + np.arange(_MIXED_ROWS)).ravel()
-    return examples.select(order[order < len(examples)])
+    return order[order < n]
 
 
 def check_writable(path: Path) -> None:

@@ -56,6 +56,14 @@ def test_kinds_are_inferred() -> None:
     )
 
 
+def test_weights_do_not_make_texts_names() -> None:
+    twice = from_frame(pd.DataFrame({"text": list("abcd") * 2, "x": range(8)}))
+    once = from_frame(pd.DataFrame({"text": list("abcdefgh"), "x": range(8)}))
+    half = np.full(8, 0.5)
+    assert fit_columns(twice, None, half)[1] == ()
+    assert fit_columns(once, None, half)[1] == ("column 'text' has another text in every row; it is left out",)
+
+
 def test_kinds_are_chosen() -> None:
     grades = [0, 1, 2, 3] * (N // 4)
     assert fitted(grades)[0].knots.tolist() == [0, 1, 2, 3]

@@ -21,6 +21,8 @@ SIZE = Column("size", "ordinal", np.arange(4.0), ("S", "M", "L", "XL"), gaps=Tru
 STATE = Column("state", "category", NONE, ("a", "b", "c", "d"), gaps=True, shared=True)
 PAY = Column("pay", "category", NONE, ("cash", "card"))
 SMOKER = Column("smoker", "category", NONE, TRUTH)
+HALVES = Column("rooms", "number", np.arange(9.0), steps=np.array([0.5, 2.25]), gap_above=np.zeros(2, bool))
+NOON = Column("at", "date", np.arange(9.0), steps=np.array([2.25]), gap_above=np.zeros(1, bool))
 MANY = Column("city", "category", NONE, tuple(f"c{i}" for i in range(30)))
 
 
@@ -54,6 +56,9 @@ MANY = Column("city", "category", NONE, tuple(f"c{i}" for i in range(30)))
         (CHILDREN, {2}, set(), "children >= 3"),
         (SINCE, {0}, {1}, "1970-07-03 <= since < 1971-07-03"),
         (AT, {0}, set(), "at >= 1970-01-01T06:00:00"),
+        (HALVES, {8}, {9}, "0.5 <= rooms < 2.25"),
+        (HALVES, {9}, set(), "rooms >= 2.25"),  # 2.5 is there too: it is no 3
+        (NOON, {8}, set(), "at >= 1970-01-03T06:00:00"),
         (SIZE, {1}, {2}, "size is 'M'"),
         (SIZE, {1}, {3}, "'M' <= size <= 'L'"),
         (SIZE, set(), {2}, "size <= 'M' (or missing)"),
