@@ -315,10 +315,8 @@ def cells_of(view: View) -> list[View]:
     return [OneCell(**of_view, cell=cell) for cell in range(view.n_cells)]
 
 
-def windows(view: IdentityView | WindowView, examples: Array, xp: Any) -> Array:
+def windows(view: WindowView, examples: Array, xp: Any) -> Array:
     """What the circuit's variables read: (n_positions, n_examples, n_variables) of examples (n_examples, n_inputs)."""
-    if isinstance(view, IdentityView):
-        return examples[None, :, :]
     n_examples, (height, width) = examples.shape[0], view.window
     images = xp.reshape(examples, (n_examples, *view.image_shape))
     if view.channels is not None:

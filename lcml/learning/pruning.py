@@ -162,14 +162,13 @@ def _with_features(model: LogisticCircuit, kept: NDArray[np.intp]) -> LogisticCi
     return with_conditions(replace(model, weights=weights, carries=carries), conditions)
 
 
-def objective_of(model: LogisticCircuit, examples: EncodedSet, backend: Backend, share: float = 1) -> Objective:
-    """The mean loss of examples, without penalty, for a weight per feature that carries one. share: of the memory that
-    features may take, in training and here."""
-    return _objective(_store(model, examples, backend, share), model, examples)
+def objective_of(model: LogisticCircuit, examples: EncodedSet, backend: Backend) -> Objective:
+    """The mean loss of examples, without penalty, for a weight per feature that carries one."""
+    return _objective(_store(model, examples, backend, 1), model, examples)
 
 
 def _store(model: LogisticCircuit, examples: EncodedSet, backend: Backend, share: float) -> FeatureStore:
-    """The features that carry weights, of the examples."""
+    """The features that carry weights, of the examples. share: of the memory that features may take."""
     learned_with = model.facts("settings").get("precision")
     precision: FeaturePrecision = "fixed8" if learned_with == "fixed8" else "fixed16"
     megabytes = model.facts("settings").get("memory_budget")

@@ -139,8 +139,6 @@ def test_the_identity() -> None:
     assert (view.n_variables, view.n_positions, view.n_cells, view.root) == (3, 1, 1, False)
     assert view.index.tolist() == [[0, 1, 2]]
     assert view.cell_start.tolist() == [0, 1]
-    examples = np.arange(6.0).reshape(2, 3)
-    assert windows(view, examples, np).tolist() == [examples.tolist()]
 
 
 @given(window_views(), st.integers(0, 99))

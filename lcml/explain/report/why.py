@@ -21,10 +21,10 @@ _WIDTH, _WIDTH_BESIDE = 530.0, 860.0
 _NUMBERED = 5  # conditions drawn over an image: more hide it
 
 
-def picture(pixels: NDArray[np.uint8], label: str, side: float = PICTURE) -> Drawing:
+def picture(pixels: NDArray[np.uint8], label: str) -> Drawing:
     """An image (height, width) or (height, width, 3), a large one by every n-th pixel."""
     height, width = pixels.shape[:2]
-    scale = side / max(height, width)
+    scale = PICTURE / max(height, width)
     every = -(-max(height, width) // _MOST_PIXELS)
     found = Drawing(max(width * scale, _LEAST_SIDE), max(height * scale, _LEAST_SIDE), label)
     found.add(Image(0, 0, found.width, found.height, pixels[::every, ::every]))
