@@ -86,6 +86,8 @@ def _text(column: Column, known: frozenset[str], row: int, value: Any) -> str:
             return value
         if value.lower() in known and value.lower() in _TRUTH:
             return value.lower()
+        if _is_broken(value):
+            raise _refused(column, row, f"expected a text, found half of a surrogate pair in {short(value)}")
         whole = value.removesuffix(".0")  # as a column of whole numbers with gaps is written
         return whole if whole in known else value
     if isinstance(value, float) and value != value:
@@ -93,6 +95,15 @@ def _text(column: Column, known: frozenset[str], row: int, value: Any) -> str:
     if isinstance(value, int | float):
         return str(int(value)) if value == value // 1 else str(value)
     raise _refused(column, row, f"expected a text, found {short(value)}")
+
+
+def _is_broken(text: str) -> bool:
+    """Whether JSON spelled half of a character, which UTF-8 cannot hold."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
 
 
 def _refused(column: Column, row: int, why: str) -> UnprocessableError:

@@ -170,6 +170,7 @@ def test_values_that_a_column_cannot_be(tables: Running, change: dict[str, Any],
         ({"dataframe_split": {"columns": ["age"], "data": [[1, 2]]}}, 422, "names 1 columns, but row 0 has 2 values"),
         ({"dataframe_split": {"columns": ["age", "age"], "data": []}}, 422, "a column is given twice"),
         ({"instances": [RECORDS[0]] * 101}, 422, "expected at most 100 rows"),
+        ({"instances": [RECORDS[0] | {"city": "\ud800"}]}, 422, "row 0, column 'city': expected a text, found half"),
     ],
 )
 def test_requests_that_are_refused(tables: Running, payload: Any, status: int, message: str) -> None:
