@@ -22,7 +22,8 @@ _FAR = 1e8  # days from 1970 on that a date may be away
 class Column:
     """What one column becomes. knots: of all kinds but category; categories: of an ordinal by rank, of a category the
     most frequent first; gaps: whether it may be missing; shared: whether rare categories have a variable; steps: where
-    trees ask whether a value is as large; gap_above: for every step, whether a gap counts as above it."""
+    trees ask whether a value is as large; gap_above: for every step, whether a gap counts as above it; fractions:
+    whether training examples had values that are not whole numbers, or dates with a time."""
 
     name: str
     kind: ColumnKind
@@ -32,6 +33,7 @@ class Column:
     shared: bool = False
     steps: FloatArray = field(default_factory=lambda: np.zeros(0))
     gap_above: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, bool))
+    fractions: bool = False
 
     @property
     def is_text(self) -> bool:

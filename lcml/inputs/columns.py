@@ -171,9 +171,10 @@ class ColumnsEncoder(Encoder):
 
     def state(self) -> State:
         """names, kinds, categories (text), gaps, shared, gap_above (0 or 1), knots, steps; how many of knots, steps and
-        categories each column has."""
+        categories each column has; and fractions (0 or 1), where one is."""
         columns = self.columns
-        return {
+        fractions = {"fractions": np.array([c.fractions for c in columns], np.int32)}
+        return (fractions if any(c.fractions for c in columns) else {}) | {
             "names": np.array([c.name for c in columns], _TEXT),
             "kinds": np.array([c.kind for c in columns], _TEXT),
             "gaps": np.array([c.gaps for c in columns], np.int32),
@@ -194,11 +195,12 @@ class ColumnsEncoder(Encoder):
             texts = _parts(np.asarray(state["categories"]), state["n_categories"])
             steps = _parts(np.asarray(state["steps"], np.float64), state["n_steps"])
             above = _parts(np.asarray(state["gap_above"]) != 0, state["n_steps"])
+            fractions = np.asarray(state.get("fractions", np.zeros(len(state["names"]))) != 0).tolist()
             of_one = (state[name].tolist() for name in ("names", "kinds", "gaps", "shared"))
             columns = [
-                Column(str(name), kind, own_knots, tuple(map(str, own_texts)), bool(gaps), bool(shared), *own_steps)
-                for name, kind, gaps, shared, own_knots, own_texts, *own_steps in zip(
-                    *of_one, knots, texts, steps, above, strict=True
+                Column(str(name), kind, own_knots, tuple(map(str, own_texts)), bool(gaps), bool(shared), *more)
+                for name, kind, gaps, shared, own_knots, own_texts, *more in zip(
+                    *of_one, knots, texts, steps, above, fractions, strict=True
                 )
             ]
         except (KeyError, ValueError, TypeError, AttributeError) as error:

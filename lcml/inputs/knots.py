@@ -101,7 +101,8 @@ def _fit(
         return None, f"{'is empty' if missing.all() else 'has one value'}; it is left out"
     if kind == "ordinal":
         knots = np.arange(len(bare.categories), dtype=np.float64)
-    found = replace(bare, knots=knots, gaps=gaps)
+    fractions = bool((codes[np.isfinite(codes) & (counts > 0)] % 1).any())
+    found = replace(bare, knots=knots, gaps=gaps, fractions=fractions)
     try:
         found.check()
     except FormatError as error:

@@ -18,8 +18,8 @@ def phrase(column: Column, name: str, true: Set[int], false: Set[int]) -> str:
     """What it says of the column, called `name`, that some of its variables are true and others false.
 
     Variables are numbered within the column. A number is compared with the middle between two knots, where its
-    variable is 1/2, or with a step; where all values seem to be whole numbers, or dates without a time, with the next
-    whole one: knots are whole, and steps whole or in the middle between two.
+    variable is 1/2, or with a step; where all values are whole numbers, or dates without a time, with the next whole
+    one. Files may be too old to say that there are others: there knots are whole and steps whole or halves.
     """
     first, last = int(column.gaps), column.gaps + column.n_values
     above = dict(enumerate(column.gap_above.tolist(), start=last))
@@ -80,7 +80,7 @@ def _of_ranks(column: Column, name: str, bounds: FloatArray, true: Sequence[int]
 
 
 def _of_numbers(column: Column, name: str, bounds: FloatArray, true: Sequence[int], false: Sequence[int]) -> str:
-    is_whole = all(np.array_equal(of, np.round(of)) for of in (column.knots, 2 * column.steps))
+    is_whole = not (column.fractions or any((of % 1).any() for of in (column.knots, 2 * column.steps)))
     bounds = np.ceil(bounds) if is_whole else bounds
     text = dict(zip(np.unique(bounds).tolist(), shown(column.kind, np.unique(bounds)), strict=True))
     low, high = max(bounds[true].tolist(), default=-np.inf), min(bounds[false].tolist(), default=np.inf)

@@ -24,7 +24,7 @@ from lcml.model.model import LogisticCircuit
 NONE = np.zeros(0)
 NAN = float("nan")
 AGE = Column("age", "number", np.array([20.0, 30.0, 50.0]))
-SINCE = Column("since", "date", np.array([0.0, 10.0]), gaps=True)
+SINCE = Column("since", "date", np.array([0.0, 10.0]), gaps=True, fractions=True)
 SIZE = Column("size", "ordinal", np.arange(3.0), ("low", "mid", "high"))
 STATE = Column("state", "category", NONE, ("a", "b", "c"), gaps=True, shared=True)
 SMOKER = Column("smoker", "category", NONE, TRUTH)
@@ -171,6 +171,14 @@ def test_a_model_of_a_table_is_saved(tmp_path: Path) -> None:
     assert isinstance(loaded.encoder, ColumnsEncoder)
     for before, after in zip(ALL.columns, loaded.encoder.columns, strict=True):
         assert repr(vars(before)) == repr(vars(after))
+
+
+def test_files_before_fractions_say_nothing_of_them() -> None:
+    assert "fractions" not in ColumnsEncoder((AGE, SIZE)).state()
+    older = {name: array for name, array in ALL.state().items() if name != "fractions"}
+    encoder = stored_encoder("columns", older)
+    assert isinstance(encoder, ColumnsEncoder)
+    assert not any(column.fractions for column in encoder.columns)
 
 
 STATE_OF_ALL = ALL.state()

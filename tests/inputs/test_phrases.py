@@ -23,6 +23,7 @@ PAY = Column("pay", "category", NONE, ("cash", "card"))
 SMOKER = Column("smoker", "category", NONE, TRUTH)
 HALVES = Column("rooms", "number", np.arange(9.0), steps=np.array([0.5, 2.25]), gap_above=np.zeros(2, bool))
 NOON = Column("at", "date", np.arange(9.0), steps=np.array([2.25]), gap_above=np.zeros(1, bool))
+INCOME = Column("income", "number", np.arange(9.0), steps=np.array([2.5]), gap_above=np.zeros(1, bool), fractions=True)
 MANY = Column("city", "category", NONE, tuple(f"c{i}" for i in range(30)))
 
 
@@ -58,6 +59,8 @@ MANY = Column("city", "category", NONE, tuple(f"c{i}" for i in range(30)))
         (AT, {0}, set(), "at >= 1970-01-01T06:00:00"),
         (HALVES, {8}, {9}, "0.5 <= rooms < 2.25"),
         (HALVES, {9}, set(), "rooms >= 2.25"),  # 2.5 is there too: it is no 3
+        (INCOME, {0}, {1}, "0.5 <= income < 1.5"),
+        (INCOME, {8}, set(), "income >= 2.5"),
         (NOON, {8}, set(), "at >= 1970-01-03T06:00:00"),
         (SIZE, {1}, {2}, "size is 'M'"),
         (SIZE, {1}, {3}, "'M' <= size <= 'L'"),
