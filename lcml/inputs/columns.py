@@ -195,7 +195,7 @@ class ColumnsEncoder(Encoder):
             texts = _parts(np.asarray(state["categories"]), state["n_categories"])
             steps = _parts(np.asarray(state["steps"], np.float64), state["n_steps"])
             above = _parts(np.asarray(state["gap_above"]) != 0, state["n_steps"])
-            fractions = np.asarray(state.get("fractions", np.zeros(len(state["names"]))) != 0).tolist()
+            fractions = (np.asarray(state.get("fractions", np.zeros(len(state["names"])))) != 0).tolist()
             of_one = (state[name].tolist() for name in ("names", "kinds", "gaps", "shared"))
             columns = [
                 Column(str(name), kind, own_knots, tuple(map(str, own_texts)), bool(gaps), bool(shared), *more)

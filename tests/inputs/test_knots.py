@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from lcml.errors import DataError, SettingsError
 from lcml.inputs.column import Column
+from lcml.inputs.columns import ColumnsEncoder
 from lcml.inputs.knots import MOST_CATEGORIES, N_INTERVALS, SAMPLED, fit_columns
 from lcml.inputs.phrases import phrase
 from lcml.inputs.table import from_frame
@@ -157,13 +158,15 @@ def test_knots_by_hand() -> None:
 
 @pytest.mark.parametrize("few", [np.repeat(0.25, 6), np.zeros(0)])
 def test_a_condition_is_true_of_values_beside_whole_knots(few: NDArray[np.float64]) -> None:
-    """0 to 8 are so frequent that the knots are these; 2.75 is in [2.5, 3), which no whole number is."""
+    """The knots are whole numbers, and 2.75 is at least the 2.5 between 2 and 3, but no 3."""
     values = np.concatenate([np.repeat(np.arange(9.0), 150), np.repeat([2.25, 2.75], 2), few, [np.nan, np.inf]])
-    column = fitted(values)[0]
+    column, known = fitted(values)[0], values[np.isfinite(values)]
+    q = ColumnsEncoder((column,)).encode(from_frame(pd.DataFrame({"x": known})))
     assert column.fractions
     assert column.knots.tolist() == np.round(column.knots).tolist()
     for variable, edge in enumerate((column.knots[:-1] + column.knots[1:]) / 2, start=column.gaps):
         assert phrase(column, "x", {variable}, set()) == f"x >= {edge:g}"
+        assert (q[:, variable] >= 0.5).tolist() == (known >= edge).tolist()
     assert not fitted(values[: 9 * 150])[0].fractions
     weights = np.isin(values, np.arange(9.0)).astype(float)
     assert not fit_columns(from_frame(pd.DataFrame({"x": values})), None, weights)[0].columns[0].fractions
