@@ -200,10 +200,6 @@ class TableLearner:
             n_parameters=parameters.weights.size + parameters.bias.size,
         )
 
-    def refit(self, examples: EncodedSet) -> Iterator[RoundReport]:
-        """Nothing: `refine` has trained all examples."""
-        yield from ()
-
     def _run(self, number: int, should_stop: Callable[[], bool], *, chooses: bool = True) -> Run:
         rate = self.settings.learning_rate
         return Run(self.rows, number, self.cuts, rate, self.backend, should_stop, chooses=chooses)

@@ -4,15 +4,11 @@ All work on a chunk of examples laid out (node, example), so that a gather moves
 Broeck, AAAI 2019, Algorithms 1 and 2 and Corollary 5; Darwiche, JACM 2003, for the derivative form of the down pass.
 """
 
-from typing import Literal
-
 import numpy as np
 
 from lcml.backend import Array
 from lcml.errors import ContradictionError, DataError
 from lcml.passes.plan import FlowPlan
-
-OnContradiction = Literal["raise", "nan"]
 
 
 def literal_rows(plan: FlowPlan, chunk: Array) -> Array:
@@ -63,12 +59,11 @@ def or_derivatives(plan: FlowPlan, probability: Array) -> Array:
     return derivative
 
 
-def flows(plan: FlowPlan, literals: Array, on_contradiction: OnContradiction = "raise") -> Array:
+def flows(plan: FlowPlan, literals: Array) -> Array:
     """Flows of all literals, then of all elements: (2 n_variables + n_elements, n_examples).
 
     The flow of element e under gate g is c(g) Pr(e) / Pr(root), that of a literal c(l) Pr(l) / Pr(root): the share of
-    the root's flow of 1 that reaches it [Algorithm 2]. An example with Pr(root) = 0 raises ContradictionError, or has
-    NaN flows with `on_contradiction="nan"`.
+    the root's flow of 1 that reaches it [Algorithm 2]. An example with Pr(root) = 0 raises ContradictionError.
     """
     circuit, xp = plan.circuit, plan.backend.xp
     result = plan.backend.empty((circuit.n_literals + circuit.n_elements, literals.shape[1]), literals.dtype)
@@ -87,7 +82,7 @@ def flows(plan: FlowPlan, literals: Array, on_contradiction: OnContradiction = "
         pulled = plan.backend.segment_sum(wires, plan.literal_offsets)
         pulled = xp.concat([pulled, xp.zeros_like(pulled[:1, :])], axis=0)
         result[: circuit.n_literals, :] = xp.take(pulled, plan.literal_segment, axis=0) * literals
-        result = result / _root_probability(plan, probability, on_contradiction)
+        result = result / _root_probability(plan, probability)
     return result
 
 
@@ -106,15 +101,12 @@ def weighted_flows(plan: FlowPlan, examples: Array, weights: Array) -> Array:
     return _uncontradicted(*plan.backend.weighted_flows(plan.structure, examples, weights))
 
 
-def _root_probability(plan: FlowPlan, probability: Array, on_contradiction: OnContradiction) -> Array:
-    """Pr(root) (n_examples,), with NaN where it is 0 or ContradictionError."""
+def _root_probability(plan: FlowPlan, probability: Array) -> Array:
+    """Pr(root) (n_examples,); ContradictionError where one is 0."""
     xp, root = plan.backend.xp, probability[-1, :]
     impossible = root == 0
-    if bool(xp.any(impossible)):
-        if on_contradiction == "raise":
-            _uncontradicted(root, int(xp.argmax(xp.astype(impossible, xp.int8))))
-        root = xp.where(impossible, xp.asarray(float("nan"), dtype=root.dtype), root)
-    return root
+    first = int(xp.argmax(xp.astype(impossible, xp.int8))) if bool(xp.any(impossible)) else -1
+    return _uncontradicted(root, first)
 
 
 def _uncontradicted(result: Array, contradiction: int) -> Array:

@@ -91,7 +91,7 @@ class Begun:
         """The rounds, the penalties and, on everything, the refit."""
         yield from self.learner.grow()
         yield from self.learner.refine()
-        if self.everything is not None:
+        if self.everything is not None and isinstance(self.learner, Learner):
             yield from self.learner.refit(self.everything())
 
     def warm(self) -> Warm:

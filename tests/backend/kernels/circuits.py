@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from lcml.backend import NumpyBackend
 from lcml.circuits import vtree as vtrees
 from lcml.circuits.circuit import Circuit, initial_circuit
-from lcml.passes.flows import flows, literal_rows
+from lcml.passes.flows import flows, literal_rows, node_probabilities
 from lcml.passes.plan import compile_plan
 
 from ...worlds import grown
@@ -60,5 +60,8 @@ CIRCUITS = {
 def reference(circuit: Circuit, q: NDArray[np.float64]) -> NDArray[np.float64]:
     """(2 n_variables + n_elements, n_examples) flows by numpy in float64; NaN where Pr(root) = 0."""
     plan = compile_plan(circuit, NumpyBackend())
-    with np.errstate(invalid="ignore"):
-        return np.asarray(flows(plan, literal_rows(plan, q.astype(np.float64)), on_contradiction="nan"))
+    literals = literal_rows(plan, q.astype(np.float64))
+    possible = np.ones(len(q), bool) if circuit.n_or_gates == 0 else node_probabilities(plan, literals)[-1] > 0
+    found = np.full((circuit.n_literals + circuit.n_elements, len(q)), np.nan)
+    found[:, possible] = flows(plan, literals[:, possible])
+    return found
