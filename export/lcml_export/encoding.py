@@ -81,17 +81,21 @@ def _patches(graph: Graph, patches: Patches, grey: str, root: str) -> str:
     """(n, n_outputs) of `lcml.inputs.patches`: the means of roots and of grey levels, their squares, over every window
     tell its variance; the filters, whose sums are 0, need no mean taken off."""
     strides, n_filters, n_cells = [*patches.spec.stride], patches.spec.count, len(patches.shares)
-    everywhere = np.full((1, *patches.filters.shape[1:]), 1 / patches.filters[0].size, np.float32)
-    mean, square = (graph.op("Conv", each, graph.constant(everywhere), strides=strides) for each in (root, grey))
+    n_images, evened = patches.filters.shape[1], [root, grey]
+    if n_images > 1:
+        share = graph.constant(np.full((1, n_images, 1, 1), 1 / n_images), np.float32)
+        evened = [graph.op("Conv", each, share) for each in evened]
+    size = [*patches.spec.size]
+    mean, square = (graph.op("AveragePool", each, kernel_shape=size, strides=strides) for each in evened)
     variance = graph.op("Sub", square, graph.op("Mul", mean, mean))
     zero, one = (graph.constant(bound, np.float32) for bound in (0, 1))
     spread = graph.op("Sqrt", graph.op("Add", graph.op("Max", variance, zero), graph.constant(VARIANCE, np.float32)))
     products = graph.op("Div", graph.op("Conv", root, graph.constant(patches.filters), strides=strides), spread)
     signed = []
     for sign in (1, -1):
-        by_sign = graph.op("Mul", products, graph.constant(sign, np.float32)) if sign < 0 else products
-        offsets = (sign * patches.offsets + np.float32(THRESHOLD))[:, None, None]
-        shown = graph.op("Clip", graph.op("Sub", by_sign, graph.constant(offsets, np.float32)), zero, one)
+        bound = graph.constant((patches.offsets + sign * np.float32(THRESHOLD))[:, None, None], np.float32)
+        above = graph.op("Sub", *(products, bound)[::sign])
+        shown = graph.op("Clip", above, zero, one)
         by_place = graph.op("Reshape", shown, graph.constant([-1, n_filters, patches.shares.shape[1]]))
         of_cells = graph.op("MatMul", by_place, graph.constant(patches.shares.T, np.float32))
         signed.append(graph.op("Reshape", of_cells, graph.constant([-1, n_filters * n_cells, 1])))
