@@ -549,6 +549,18 @@ def test_a_warm_start_goes_on() -> None:
     assert [record.round for record in cold.fit(x, y).history_ if record.phase == "grow"] == [0, 1, 2]
 
 
+def test_a_warm_start_goes_on_beside_a_column_that_is_left_out() -> None:
+    import pandas
+
+    x, y = iris()
+    frame = pandas.DataFrame(x, columns=list("abcd")).assign(constant=1.0)
+    settings: dict[str, Any] = {**FAST, "structure": "splits", "patience": 9, "warm_start": True}
+    classifier = LogisticCircuitClassifier(**settings).fit(frame, y)
+    done = max(record.round for record in classifier.history_)
+    classifier.set_params(rounds=done + 2).fit(frame, y)
+    assert min(record.round for record in classifier.history_ if record.phase == "grow") == done
+
+
 def test_trees_have_no_warm_start() -> None:
     import pandas
 

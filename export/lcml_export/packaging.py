@@ -1,6 +1,7 @@
 """Where an export goes: one file, or a model repository as Triton and `lcml serve` read it."""
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ import onnx
 
 from lcml.errors import SettingsError
 from lcml.files import write_atomically
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")  # as the service takes it
 
 _TRITON_TYPES = {
     onnx.TensorProto.FLOAT: "TYPE_FP32",
@@ -38,8 +41,10 @@ def place_of(path: str | Path, name: str, version: int) -> Place:
     if path.suffix == ".onnx":
         stem = path.stem
         return Place(path, path.with_name(f"{stem}.explain.json"), path.with_name(f"{stem}.report.json"), None, stem)
-    if not name or name != Path(name).name or name.startswith("."):
-        raise SettingsError(f"model name {name!r}: expected the name of a directory, such as 'digits'")
+    if not _NAME.fullmatch(name):
+        raise SettingsError(
+            f"model name {name!r}: expected up to 128 letters, digits and . _ -, such as 'digits'; choose one"
+        )
     if version < 1:
         raise SettingsError(f"model version {version}: expected 1 or more")
     folder = path / name / str(version)

@@ -26,9 +26,14 @@ class OnnxModel:
 
     def predict(self, model_input: Any, params: object = None) -> dict[str, NDArray[Any]] | NDArray[Any]:
         """model_input: an array (n_examples, n_features), that array under the name INPUT, or a frame, whose columns
-        MLflow has put in the order of the signature. Raises ValueError where the type of the input cannot hold it."""
+        MLflow has put in the order of the signature. Raises ValueError where a
+        column is missing, and where the type of the input cannot hold it."""
         inputs = self.session.get_inputs()
         if [one.name for one in inputs] != [INPUT]:
+            if not isinstance(model_input, dict) and not hasattr(model_input, "columns"):
+                raise ValueError("the model reads columns by their names; give it a data frame")
+            if missing := [one.name for one in inputs if one.name not in model_input]:
+                raise ValueError(f"columns are missing: {', '.join(missing)}; give the frame all that were trained on")
             return self._run({one.name: _column(model_input[one.name], one.type) for one in inputs})
         given = np.asarray(model_input[INPUT] if isinstance(model_input, dict) else model_input)
         wanted = inputs[0].type
@@ -47,11 +52,12 @@ class OnnxModel:
 
 def _column(series: Any, wanted: str) -> NDArray[Any]:
     """(n_examples, 1) of the type of the graph's input."""
-    values = np.asarray(series)
+    zone = getattr(getattr(series, "dtype", None), "tz", None)
+    values = np.asarray(series) if zone is None else series.to_numpy("datetime64[us]")
     if wanted == "tensor(string)":
         return np.array([_spelled(value) for value in values.tolist()], object)[:, None]
-    if values.dtype.kind == "M":
-        days = (values - np.datetime64(0, "D")) / np.timedelta64(1, "D")
+    if values.dtype.kind in "mM":
+        days = (values - values.dtype.type(0, "D")) / np.timedelta64(1, "D")
         values = np.where(np.isnat(values), np.nan, days)
     return values.astype("float32" if wanted == "tensor(float)" else "float64")[:, None]
 

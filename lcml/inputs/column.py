@@ -1,5 +1,6 @@
 """One column of a table as a model sees it: a number between knots, or one of several categories."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
@@ -15,6 +16,7 @@ from lcml.inputs.table import TRUTH, RawColumn, days, spelling
 ColumnKind: TypeAlias = Literal["number", "date", "ordinal", "category"]
 
 _NO_CATEGORY = -1.0
+_DATE = re.compile(r"\d{4}-\d{2}")  # numpy reads "today" and "20240531", as a year, too
 _FAR = 1e8  # days from 1970 on that a date may be away
 
 
@@ -154,6 +156,8 @@ def shown_text(category: str) -> str:
 def _read(column: Column, text: str) -> float:
     """The number, or the days, that a text says; NaN where it says none."""
     try:
-        return float(days(np.array([text], "datetime64"))[0]) if column.kind == "date" else float(text)
+        if column.kind != "date":
+            return float(text)
+        return float(days(np.array([text], "datetime64"))[0]) if _DATE.match(text) else np.nan
     except ValueError:
         return np.nan

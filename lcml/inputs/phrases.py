@@ -32,9 +32,12 @@ def phrase(column: Column, name: str, true: Set[int], false: Set[int]) -> str:
         return f"{name} is not missing"
     if column.kind == "category":
         return _of_categories(column, name, values, others, may_miss)
-    bounds = np.concatenate([(column.knots[:-1] + column.knots[1:]) / 2, column.steps])
+    bounds = np.concatenate([column.knots[:-1] / 2 + column.knots[1:] / 2, column.steps])
     told = _of_ranks if column.kind == "ordinal" else _of_numbers
-    return told(column, name, bounds, sorted(values), sorted(others)) + " (or missing)" * may_miss
+    said = told(column, name, bounds, sorted(values), sorted(others))
+    if may_miss:
+        return f"{name} is missing" if said == _NEVER else f"{said} (or missing)"
+    return said
 
 
 def value_in_words(column: Column, name: str, code: float) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, time, timedelta
 from decimal import Decimal
+from types import SimpleNamespace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -118,6 +119,11 @@ def from_frame(frame: Any) -> Table:
 def raw_column(name: str, series: Any) -> tuple[RawColumn, NDArray[Any]]:
     """A column of a frame, or an array (n,), and its numbers."""
     dtype = getattr(series, "dtype", None)
+    kind: Any = getattr(series, "type", None)
+    if hasattr(kind, "index_type"):  # a dictionary of pyarrow's, whose to_numpy fills gaps
+        entries = dict.fromkeys(value for chunk in series.chunks for value in chunk.dictionary.to_pylist())
+        dtype = SimpleNamespace(categories=[*entries], ordered=kind.ordered)
+        series = series.cast(kind.value_type)
     values = np.asarray(series.to_numpy() if hasattr(series, "to_numpy") else series)
     if not hasattr(dtype, "categories"):
         if values.dtype.kind in "iuf":

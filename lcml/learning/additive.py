@@ -279,7 +279,8 @@ def _hats(column: Column, codes: FloatArray) -> tuple[NDArray[np.intp], FloatArr
     n_states = _n_states(column)
     gap = np.isnan(codes)
     if column.kind == "category":
-        index[:, 0] = np.where(gap, 0, codes)
+        known = codes < n_states if column.spared else True  # an unknown value of two is read as the first
+        index[:, 0] = np.where(~gap & known, codes, 0)
         share[:, 0] = ~gap & (index[:, 0] < n_states - column.gaps)
         index[share[:, 0] == 0, 0] = 0
     elif len(column.knots) > 1:

@@ -52,6 +52,8 @@ class ColumnBins:
     n_bins: int
     n_categories: int = 0
     """With what the rare ones share."""
+    spared: bool = False
+    """Whether the first of two is what has no variable: unknown ones are read as it."""
 
     @property
     def is_category(self) -> bool:
@@ -66,7 +68,8 @@ class ColumnBins:
         """(n,) the bins of the codes of `Column.codes`."""
         gap = np.isnan(codes)
         if self.is_category:
-            return np.where(gap, self.gap, np.where(codes < self.n_categories, codes, self.n_bins - 1)).astype(np.uint8)
+            unknown = 0 if self.spared else self.n_bins - 1
+            return np.where(gap, self.gap, np.where(codes < self.n_categories, codes, unknown)).astype(np.uint8)
         return np.where(gap, self.gap, np.searchsorted(self.steps, codes, side="right")).astype(np.uint8)
 
 
@@ -74,11 +77,11 @@ def cut_column(column: Column, codes: FloatArray, weights: FloatArray) -> Column
     """Where trees may cut a column: between its values, evenly where they are many, and at every category."""
     if column.kind == "category":
         n_categories = len(column.categories) + column.shared
-        return ColumnBins(np.zeros(0), n_categories + column.gaps + 1, n_categories)
+        return ColumnBins(np.zeros(0), n_categories + column.gaps + 1, n_categories, bool(column.spared))
     known = np.isfinite(codes)
     values, place = np.unique(codes[known], return_inverse=True)
     if len(values) <= MOST_STEPS + 1:
-        steps = (values[1:] + values[:-1]) / 2
+        steps = values[1:] / 2 + values[:-1] / 2  # their sum may be too large for a float
     else:
         steps = even_cuts(values, np.bincount(place, weights[known]).astype(np.float64), MOST_STEPS)[1:]
     return ColumnBins(steps, len(steps) + 2)

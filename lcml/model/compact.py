@@ -21,7 +21,8 @@ def compact(model: LogisticCircuit) -> LogisticCircuit:
 
     The logits are equal up to rounding, for every circuit (flows are shares of the root's flow whatever Pr(root) is).
     Where features are square roots they are not sums of each other: there only features without a weight other than 0
-    go. Over one variable, where there is no element, the literal X_0 keeps its weight.
+    go, as in a part that weighs fewer features as it is. Over one variable, where there is no element, the literal X_0
+    keeps its weight.
     """
     weights, bias = [], model.bias
     for part, flow_weights in zip(model.parts, model.flow_weights, strict=True):
@@ -34,9 +35,10 @@ def compact(model: LogisticCircuit) -> LogisticCircuit:
             else:  # one variable: the literals sum to 1
                 positive, gain = flow_weights[..., 0], flow_weights[..., 1]
                 basis, of_basis = (positive - gain)[..., None], np.array([0])
-            bias = bias + gain.sum(axis=1)
-            flow_weights = np.zeros_like(flow_weights)
-            flow_weights[..., of_basis] = basis
+            if np.any(basis, axis=(0, 1)).sum() <= np.any(flow_weights, axis=(0, 1)).sum():  # else literals are fewer
+                bias = bias + gain.sum(axis=1)
+                flow_weights = np.zeros_like(flow_weights)
+                flow_weights[..., of_basis] = basis
         weights.append(flow_weights)
     return _weighted(model, weights, bias)
 

@@ -10,6 +10,7 @@ from lcml.arrays import FloatArray
 from lcml.model.metrics import Quality
 from lcml.model.model import LogisticCircuit
 from lcml.tracking import FINAL, MODEL
+from lcml.tracking.records import clean_name
 
 MOST_CLASSES = 20
 """Up to so many classes have figures and curves of their own."""
@@ -43,13 +44,17 @@ def class_figures(counts: ArrayLike) -> dict[str, FloatArray]:
 
 
 def class_metrics(counts: ArrayLike, classes: Sequence[object]) -> dict[str, float]:
-    """The figures of every class, `per class f1/cat`, where the classes are few enough to be looked at."""
+    """The figures of every class, `per class f1/cat`, where the classes are few enough to be looked at; their
+    numbers come first where the names that MLflow takes are not different."""
     if len(classes) > MOST_CLASSES:
         return {}
+    names = [clean_name(str(name).replace("/", "_")) for name in classes]
+    if len(set(names)) < len(names):  # "<50" and ">50" are both "_50"
+        names = [f"{k} {name}" for k, name in enumerate(names)]
     return {
-        f"per class {figure}/{str(name).replace('/', '_')}": float(value)
+        f"per class {figure}/{name}": float(value)
         for figure, values in class_figures(counts).items()
-        for name, value in zip(classes, values, strict=True)
+        for name, value in zip(names, values, strict=True)
     }
 
 

@@ -61,11 +61,12 @@ class Warm:
     encoder: Encoder
     places: Places
     state: FitState
+    n_features: int
 
     def check(self, chosen: Parameters, given: Given) -> None:
         """SettingsError where another fit needs other weights."""
         changed = [name for name in _FORM if getattr(chosen, name) != getattr(self.chosen, name)]
-        if (given.examples.features.shape[1], given.names) != (self.encoder.n_features, self.names):
+        if (given.examples.features.shape[1], given.names) != (self.n_features, self.names):
             changed.append("features")
         if not np.array_equal(given.classes, self.classes):
             changed.append("classes")
@@ -97,7 +98,8 @@ class Begun:
     def warm(self) -> Warm:
         assert self.learner.state is not None
         classes, names = self.given.classes, self.given.names
-        return Warm(self.chosen, classes, names, self.encoder, self.places, self.learner.state)
+        n_features = self.given.examples.features.shape[1]
+        return Warm(self.chosen, classes, names, self.encoder, self.places, self.learner.state, n_features)
 
 
 def begin(

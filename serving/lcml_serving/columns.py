@@ -6,6 +6,7 @@ category   a text; of a number that is whole no point; truth values as texts   "
 ordinal    the same
 """
 
+import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -17,6 +18,8 @@ from lcml_serving.signature import Array, Column, Signature
 
 _NAMED = 12  # of the columns that are missing
 _TRUTH = ("false", "true")
+_BASIC = re.compile(r"^(\d{4})(\d{2})(\d{2})$")  # ISO 8601 without dashes
+_DATE = re.compile(rf"\d{{4}}-\d{{2}}|{_BASIC.pattern}")
 
 
 def to_inputs(given: Mapping[str, Sequence[Any] | Array], model: Signature, max_rows: int) -> tuple[Array, ...]:
@@ -61,8 +64,9 @@ def _number(column: Column, row: int, value: Any) -> float:
     if value is None:
         return np.nan
     try:
-        if isinstance(value, str) and column.kind == "date" and value[:1].isdigit():  # numpy knows "today" too
-            return float((np.datetime64(value.removesuffix("Z")) - np.datetime64(0, "D")) / np.timedelta64(1, "D"))
+        if isinstance(value, str) and column.kind == "date" and _DATE.match(value):  # not "today", not "2024"
+            date = np.datetime64(_BASIC.sub(r"\1-\2-\3", value).removesuffix("Z"))
+            return float((date - np.datetime64(0, "D")) / np.timedelta64(1, "D"))
         if isinstance(value, str | int | float):
             return float(value)
     except (ValueError, OverflowError):

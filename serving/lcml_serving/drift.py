@@ -117,7 +117,8 @@ class _Bins:
                 found[gap if text == "" else self._place_of.get(text, gap - 1)] += n
                 found[-1] += n * (text != "" and text not in self._known)
         else:
-            bins = np.searchsorted(self._edges, values, side="right")
+            edges = self._edges.astype(values.dtype) if values.dtype.kind == "f" else self._edges  # as rounded
+            bins = np.searchsorted(edges, values, side="right")
             bins[np.isnan(values)] = gap
             found += np.bincount(bins, minlength=len(found))
         return found

@@ -154,10 +154,11 @@ class Repository:
                     return
                 raise ConflictError(str(error)) from error
             if name is None:
-                for each in sorted(found.keys() | self.table.keys()):
+                for each in sorted(found.keys() | self.table.keys() | {failed for failed, _ in self._failures}):
                     await self._reload_one(each, found.get(each, {}), force=False)
                 return
             if name not in found and name not in self.table:
+                await self._reload_one(name, {}, force=False)  # forgets why it could not be loaded
                 raise NotFoundError(f"model {short(name)} is neither served nor in the repository")
             if reasons := await self._reload_one(name, found.get(name, {}), force=True):
                 raise ConflictError(f"model {name!r} was not loaded, the versions loaded before stay: {reasons[0]}")

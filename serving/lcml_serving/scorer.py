@@ -128,6 +128,9 @@ def _like(batch: Any, found: Mapping[str, Array]) -> Any:
 
 def _values(column: Any) -> Any:
     """Of a column: an array of numbers, of dates as days since 1970-01-01, else a list of values with None for gaps."""
+    kind: Any = getattr(column, "type", None)
+    if hasattr(kind, "index_type"):  # a dictionary of pyarrow's, which fills its gaps
+        column = column.cast(kind.value_type)
     zone = getattr(getattr(column, "dtype", None), "tz", None)
     values = column.to_numpy("datetime64[us]") if zone is not None else np.asarray(column)
     if values.dtype.kind in "mM":

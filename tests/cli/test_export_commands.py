@@ -110,6 +110,7 @@ def test_a_repository_with_all_that_was_asked_for(model: LogisticCircuit, path: 
         (("-o", "a.onnx", "--opset", "9"), "opset 9: expected 16 to"),
         (("-o", "a.onnx", "--name", "b"), "--name and --version are for a repository, but a.onnx is a file"),
         (("-o", "a", "--name", "b/c"), "model name 'b/c'"),
+        (("-o", "a", "--name", "b c"), "model name 'b c'"),
         (("-o", "-"), "expected FILE.onnx or a DIR for them, not - (standard output)"),
         ((), "expected MODEL and -o DIR or FILE.onnx, or --run RUN"),
         (("--run", "a"), "leave MODEL, -o, --name, --version out"),

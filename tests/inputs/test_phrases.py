@@ -1,5 +1,7 @@
 """What literals of a column say together, worked out by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -24,6 +26,10 @@ SMOKER = Column("smoker", "category", NONE, TRUTH)
 HALVES = Column("rooms", "number", np.arange(9.0), steps=np.array([0.5, 2.25]), gap_above=np.zeros(2, bool))
 NOON = Column("at", "date", np.arange(9.0), steps=np.array([2.25]), gap_above=np.zeros(1, bool))
 INCOME = Column("income", "number", np.arange(9.0), steps=np.array([2.5]), gap_above=np.zeros(1, bool), fractions=True)
+ASKED = Column(
+    "v", "number", np.array([0.0, 10.0]), gaps=True, steps=np.array([3.0, 7.0]), gap_above=np.array([True, False])
+)
+REASKED = replace(ASKED, gap_above=np.array([False, True]))
 MANY = Column("city", "category", NONE, tuple(f"c{i}" for i in range(30)))
 
 
@@ -83,6 +89,8 @@ MANY = Column("city", "category", NONE, tuple(f"c{i}" for i in range(30)))
         (STATE, set(), {0, 1, 2, 3, 4, 5}, "state is unknown"),
         (PAY, {0}, set(), "pay is 'card'"),
         (PAY, set(), {0}, "pay is 'cash'"),
+        (ASKED, {2}, {3}, "3 <= v < 7 (or missing)"),
+        (REASKED, {3}, {2}, "v is missing"),
         (SMOKER, {0}, set(), "smoker is true"),
         (SMOKER, set(), {0}, "smoker is false"),
         (MANY, set(), set(range(10)), "city is none of 'c0', 'c1', 'c2', 'c3', 'c4', 'c5' and 4 more"),

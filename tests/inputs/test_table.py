@@ -107,6 +107,22 @@ def test_categories() -> None:
     check(found, [(RawColumn(name, "text", ("mid", "low")), [0, 1, NAN]) for name in "ab"])
 
 
+def test_dictionaries_of_arrow_keep_gaps_and_order() -> None:
+    sizes = pa.DictionaryArray.from_arrays(pa.array([1, None, 0]), pa.array(["low", "high"]), ordered=True)
+    frame = pa.table(
+        {"word": pa.array(["b", None, "a"]).dictionary_encode(), "size": sizes, "code": pa.array([5, None, 7])}
+    )
+    frame = frame.set_column(2, "code", frame["code"].dictionary_encode())
+    check(
+        from_frame(frame),
+        [
+            (RawColumn("word", "text", ("b", "a")), [0, NAN, 1]),
+            (RawColumn("size", "text", ("low", "high"), ordered=True), [1, NAN, 0]),
+            (RawColumn("code", "text", ("5", "7")), [0, NAN, 1]),
+        ],
+    )
+
+
 def test_values_of_one_column_of_objects() -> None:
     frame = pd.DataFrame(
         {

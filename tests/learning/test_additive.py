@@ -8,7 +8,7 @@ from lcml.inputs.column import Column
 from lcml.inputs.columns import ColumnsEncoder
 from lcml.inputs.knots import WIDE, fit_columns
 from lcml.inputs.table import RawColumn, Table
-from lcml.learning.additive import AdditiveDesign, AdditiveFit, Theta, _block
+from lcml.learning.additive import AdditiveDesign, AdditiveFit, Theta, _block, _hats
 from lcml.model.head import HEADS
 
 N = 400
@@ -77,6 +77,11 @@ def test_columns_that_are_equal_and_weights_that_are_huge_leave_it_solvable() ->
     p = HEADS["sigmoid"].inverse_link(np, design.logits(problem.minimise(0.1, problem.start())))
     assert p.sum() == pytest.approx(targets.sum(), rel=1e-2)  # at the optimum equal, as the bias has no penalty
     assert np.corrcoef(p[:, 0], targets[:, 0])[0, 1] > 0.5
+
+
+def test_an_unknown_value_of_two_is_read_as_the_first() -> None:
+    index, share = _hats(Column("t", "category", np.zeros(0), ("no", "yes")), np.array([0.0, 1.0, 2.0]))
+    assert (index[:, 0].tolist(), share[:, 0].tolist()) == ([0, 1, 0], [1, 1, 1])
 
 
 def test_softmax_is_multinomial_regression(encoder: ColumnsEncoder) -> None:

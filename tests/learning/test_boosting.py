@@ -122,8 +122,15 @@ def test_cuts_lie_between_values_and_gaps_have_a_bin_of_their_own() -> None:
     assert cut.of(codes).tolist() == [0, 1, 3, 2, 1]
     category = cut_column(Column("c", "category", np.zeros(0), ("a", "b"), gaps=True), codes, np.ones(5))
     assert category.of(np.array([0.0, 1.0, 2.0, np.nan])).tolist() == [0, 1, 3, 2]  # 3: no category, never asked for
+    two = cut_column(Column("c", "category", np.zeros(0), ("a", "b")), codes, np.ones(5))
+    assert two.of(np.array([0.0, 1.0, 2.0])).tolist() == [0, 1, 0]  # unknown: as the first, which has no variable
     shared = cut_column(Column("c", "category", np.zeros(0), ("a", "b"), shared=True), codes, np.ones(5))
     assert shared.of(np.array([0.0, 1.0, 2.0])).tolist() == [0, 1, 2]
+
+
+def test_values_whose_sum_is_no_float_are_cut() -> None:
+    codes = np.array([1e308, 1.5e308])
+    assert cut_column(Column("x", "number", codes), codes, np.ones(2)).steps.tolist() == [1.25e308]
 
 
 def test_infinite_values_are_beyond_all_cuts() -> None:

@@ -11,7 +11,7 @@ from lcml.circuits import vtree as vtrees
 from lcml.circuits.circuit import Circuit, initial_circuit
 from lcml.formats import read_circuit, read_vtree
 from lcml.inputs.encoders import ScaleEncoder
-from lcml.model.compact import compact
+from lcml.model.compact import compact, without_zeros
 from lcml.model.model import LogisticCircuit
 from tests.export.models import model_on, small_models, thinned, wide_circuit, xor_circuit
 
@@ -43,6 +43,16 @@ def test_by_hand() -> None:
     assert small.literal_weights is None
     assert small.bias.tolist() == [79]
     assert small.n_parameters == 4
+
+
+def test_a_part_of_few_weights_stays() -> None:
+    """One weight, of a literal: pushed to the elements there would be two."""
+    circuit, encoder = initial_circuit(vtrees.balanced(2)), ScaleEncoder(np.zeros(2), np.ones(2))
+    literal_weights = np.array([[10.0, 0, 0, 0]])
+    model = without_zeros(
+        LogisticCircuit.flat(circuit, encoder, (0, 1), np.zeros((1, 4)), literal_weights, np.zeros(1))
+    )
+    assert (model.n_parameters, compact(model).n_parameters) == (2, 2)
 
 
 def test_counts() -> None:

@@ -61,5 +61,7 @@ def test_figures_of_every_class() -> None:
     metrics = class_metrics(counts, ("a/b", 2, 3))
     assert (len(metrics), metrics["per class recall/a_b"]) == (9, 0.75)
     assert class_metrics(np.eye(21), range(21)) == {}
+    same = [name for name in class_metrics(np.eye(3), ("<50", "=50", "50")) if "f1" in name]
+    assert same == ["per class f1/0 _50", "per class f1/1 _50", "per class f1/2 50"]
     first = '{"class": "a/b", "n_examples": 4, "precision": 0.75, "recall": 0.75, "f1": 0.75}'
     assert class_lines(counts, ("a/b", 2, 3)).splitlines()[0] == first

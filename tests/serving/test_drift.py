@@ -68,6 +68,15 @@ def test_shares_of_the_latest_rows() -> None:
     assert (last.n_rows, last.classes) == (5, {"no": 0.2, "yes": 0.8})
 
 
+def test_requests_of_the_edges_themselves_are_no_drift() -> None:
+    told = {**REFERENCE, "columns": [{"name": "age", "edges": [0.7, 0.8], "shares": [0.0, 0.5, 0.5, 0.0]}]}
+    drift = Drift(told, SIGNATURE, window=2)
+    drift.add(*batch([0.7, 0.8], ["Rome"] * 2, ["no", "yes"]))
+    shares = drift.shares()
+    assert shares is not None
+    assert shares.psi["age"] == pytest.approx(0, abs=1e-9)
+
+
 def test_many_rows_are_counted_together(monkeypatch: pytest.MonkeyPatch) -> None:
     drift = Drift(REFERENCE, SIGNATURE, window=10_000)
     for _ in range(1030):

@@ -70,6 +70,27 @@ def test_a_broken_new_version_is_listed_but_not_served(launch: Callable[..., Run
     assert _states(running) == [("1", "READY", "")]
 
 
+def test_a_broken_model_that_was_never_served_is_forgotten_with_its_file(
+    launch: Callable[..., Running], tmp_path: Path
+) -> None:
+    write_model(tmp_path / "iris/1/model.onnx")
+    running = launch(tmp_path)
+    for asks in (False, True):
+        (tmp_path / "rose/1").mkdir(parents=True)
+        (tmp_path / "rose/1/model.onnx").write_bytes(b"broken")
+        assert running.post("/v2/repository/models/rose/load", {}).status == 409
+        assert len(running.post("/v2/repository/index", {}).json()) == 2
+        shutil.rmtree(tmp_path / "rose")
+        if asks:
+            assert running.post("/v2/repository/models/rose/load", {}).status == 404
+        else:
+            running.signal(signal.SIGHUP)
+            running.post(LOAD, {})
+        deadline = time.monotonic() + 10
+        while len(running.post("/v2/repository/index", {}).json()) > 1:
+            assert time.monotonic() < deadline
+
+
 def test_sighup_finds_new_and_missing_models(launch: Callable[..., Running], tmp_path: Path) -> None:
     write_model(tmp_path / "iris/1/model.onnx")
     write_model(tmp_path / "rose/1/model.onnx")

@@ -59,6 +59,7 @@ def frames() -> list[Any]:
         pd.DataFrame(rows).convert_dtypes(),
         pl.DataFrame(rows),
         arrow,
+        arrow.set_column(arrow.column_names.index("city"), "city", arrow["city"].dictionary_encode()),
         arrow.to_batches()[0],
         {name: np.array(values, object) for name, values in rows.items()},
     ]
@@ -71,7 +72,9 @@ def plain(found: Any) -> dict[str, list[Any]]:
     return found.to_pydict() if hasattr(found, "to_pydict") else {name: list(found[name]) for name in found}
 
 
-@pytest.mark.parametrize("batch", frames(), ids=["pandas", "nullable", "polars", "table", "batch", "arrays"])
+@pytest.mark.parametrize(
+    "batch", frames(), ids=["pandas", "nullable", "polars", "table", "dictionary", "batch", "arrays"]
+)
 def test_a_batch_is_answered_in_its_own_form(table: Path, expected: dict[str, Any], batch: Any) -> None:
     found = Scorer(table)(batch)
     assert type(found) is type(batch)

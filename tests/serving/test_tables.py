@@ -211,9 +211,9 @@ def _one(column: Column, values: Any, datatype: str = "BYTES", dtype: Any = obje
 
 def test_dates_are_days_since_1970() -> None:
     column = Column("when", "date", gaps=False)
-    values = ["1970-01-02", "1970-01-11T12:00:00Z", 0.25]
-    assert _one(column, values, "FP64", np.float64) == [1, 10.5, 0.25]
-    for wrong in ("today", "31.12.2024", "x"):
+    values = ["1970-01-02", "1970-01-11T12:00:00Z", 0.25, "19700102", "19783", "19783.5"]
+    assert _one(column, values, "FP64", np.float64) == [1, 10.5, 0.25, 1, 19783, 19783.5]
+    for wrong in ("today", "31.12.2024", "x", "20241301"):
         with pytest.raises(UnprocessableError, match="row 0, column 'when': expected days since 1970-01-01, or a date"):
             _one(column, [wrong], "FP64", np.float64)
 

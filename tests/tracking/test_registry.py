@@ -25,8 +25,9 @@ from lcml.model.model import LogisticCircuit
 from lcml.runs.pyfunc import PyfuncModel
 from lcml.tracking import MlflowTracker, fetch_onnx, log_onnx, register, replay
 from lcml_export import export_model
-from lcml_export.pyfunc import OnnxModel
+from lcml_export.pyfunc import OnnxModel, _column
 from tests.cli.test_export_commands import serve
+from tests.export.tables import ROWS, table_model
 from tests.forked import Forked
 from tests.tracking.stores import DATA, Server, address, free_port, rows, until
 
@@ -217,6 +218,21 @@ def test_a_byte_is_a_whole_number(tmp_path: Path, model: LogisticCircuit) -> Non
     loaded = OnnxModel(str(tmp_path / "model.onnx"), None)
     with pytest.raises(ValueError, match="the model reads whole numbers from 0 to 255"):
         loaded.predict(np.array([[0.0, 255.0, 256.0, 3.0]]))
+
+
+def test_a_table_is_read_by_names_and_spans_as_days(tmp_path: Path) -> None:
+    import pandas
+
+    export_model(table_model(), tmp_path / "table.onnx")
+    loaded, frame = OnnxModel(str(tmp_path / "table.onnx"), "label"), pandas.DataFrame(ROWS)
+    with pytest.raises(ValueError, match="columns are missing: income"):
+        loaded.predict(frame.drop(columns="income"))
+    with pytest.raises(ValueError, match="give it a data frame"):
+        loaded.predict(np.zeros((1, 4)))
+    spans = pandas.Series([pandas.Timedelta(hours=36), pandas.NaT])
+    assert _column(spans, "tensor(double)").ravel()[0] == 1.5
+    zoned = pandas.Series([pandas.Timestamp("1970-01-02T01:00", tz="Europe/Oslo")])
+    assert _column(zoned, "tensor(double)").ravel().tolist() == [1.0]
 
 
 def test_a_model_sent_twice_is_logged_once(database: Path, tmp_path: Path, model: LogisticCircuit) -> None:
