@@ -8,6 +8,7 @@ from lcml.data import DataSplits, Examples, load_examples, load_rows, load_split
 from lcml.data.load import RowsName, SplitName
 from lcml.errors import DataError, SettingsError
 from lcml.explain.names import known_names
+from lcml.inputs.columns import ColumnsEncoder
 from lcml.model.model import LogisticCircuit
 
 _DIVISION = {"seed": int, "valid_fraction": float, "test_fraction": float, "train_fraction": float}
@@ -92,7 +93,9 @@ def trained_splits(model: LogisticCircuit, data: str, target: str | None, data_d
 def _options(model: LogisticCircuit, target: str | None, data_dir: str | None) -> dict[str, Any]:
     """How `lcml.data.load_rows` reads data for the model."""
     gaps = model.missing is not None
-    of_model = {"classes": model.classes, "feature_names": known_names(model), "gaps": gaps}
+    columns = model.encoder.columns if isinstance(model.encoder, ColumnsEncoder) else ()
+    texts = [column.name for column in columns if column.was_text]
+    of_model = {"classes": model.classes, "feature_names": known_names(model), "gaps": gaps, "texts": texts}
     return of_model | _division(model, target, data_dir)
 
 

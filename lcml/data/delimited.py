@@ -4,7 +4,7 @@ import csv
 import gzip
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
@@ -84,18 +84,17 @@ def open_text_table(path: Path, expected: tuple[str, ...]) -> TextTable:
     return TextTable(path, names, separator, "," if by_comma else ".")
 
 
-def read_text_table(table: TextTable, columns: list[str], target: str | None) -> Any:
-    """The columns as a pyarrow table, the target as text; texts in GAPS, and empty ones, are null.
+def read_text_table(table: TextTable, columns: list[str], texts: Collection[str]) -> Any:
+    """The columns as a pyarrow table, those in `texts` as text; texts in GAPS, and empty ones, are null.
 
     Raises pyarrow's errors and OSError.
     """
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
-    # Labels stay text here, so that their type does not depend on which of them a file happens to hold.
     convert = arrow_csv.ConvertOptions(
         include_columns=columns,
-        column_types={} if target is None else {target: pa.string()},
+        column_types=dict.fromkeys(texts, pa.string()),
         null_values=["", *GAPS],
         strings_can_be_null=True,
         quoted_strings_can_be_null=False,

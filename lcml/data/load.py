@@ -1,7 +1,7 @@
 """From the name or path of a data set to examples for training, validation and test."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import reduce
 from pathlib import Path
@@ -80,6 +80,7 @@ def load_rows(
     split: RowsName = "test",
     require_labels: bool = True,
     gaps: bool = False,
+    texts: Collection[str] = (),
     valid_fraction: float = VALID_FRACTION,
     test_fraction: float = TEST_FRACTION,
     train_fraction: float = TRAIN_FRACTION,
@@ -91,11 +92,11 @@ def load_rows(
     A named set, or a source with test examples of its own, gives the `split` that `load_splits` makes of it with the
     same fractions and seed, or all of it; any other file is given whole. Tables are read by column name, in any order,
     and may hold more columns. Without `require_labels` every label is UNLABELLED and a target need not be there.
-    With `gaps` arrays may hold NaN, as tables always may.
+    With `gaps` arrays may hold NaN, as tables always may. `texts`: columns that are text in a CSV, whatever it holds.
 
     Raises DataError for labels outside `classes` and another number of features, else as `load_splits`.
     """
-    raw = _read(source, target, data_dir, feature_names, require_labels)
+    raw = _read(source, target, data_dir, feature_names, require_labels, texts=texts)
     if not gaps:
         raw.check_finite()
     if feature_names is not None and len(raw.feature_names) != len(feature_names):
@@ -130,6 +131,7 @@ def _read(
     feature_names: Sequence[str] | None = None,
     require_labels: bool = True,
     memory_budget: int | None = None,
+    texts: Collection[str] = (),
 ) -> RawSet:
     memory = _DATA_SHARE * get_backend("numpy").memory_budget()
     if memory_budget is not None:
@@ -152,7 +154,7 @@ def _read(
     if not (path.is_file() or path.is_dir()):
         raise DataError(f"{path} is no regular file; copy what it gives into one")
     if is_table(path):
-        found = read_table(path, memory, target, feature_names, require_labels)
+        found = read_table(path, memory, target, feature_names, require_labels, texts)
         release_memory()
         return found
     if path.suffix.lower() == ".npz":

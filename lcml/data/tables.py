@@ -6,7 +6,7 @@ import math
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,14 +39,20 @@ def is_table(path: Path) -> bool:
 
 
 def read_table(
-    path: Path, memory: float, target: str | None, feature_names: Sequence[str] | None, require_labels: bool = True
+    path: Path,
+    memory: float,
+    target: str | None,
+    feature_names: Sequence[str] | None,
+    require_labels: bool = True,
+    texts: Collection[str] = (),
 ) -> RawSet:
     """The set in a table: the target column and every other column as a feature.
 
     With `feature_names` those columns alone are read, in that order; names that lcml made up (`default_names`) match
-    by position. Without `require_labels` the target column may be missing and is left out of the features. A Parquet
-    file is read piece by piece; features that take, raw and encoded, more than `memory` bytes go to a temporary file.
-    Columns that number the rows (a frame's index, a first column without a name) are left out, with a note.
+    by position; of a text table `texts` are those of them that are text, whatever it holds. Without `require_labels`
+    the target column may be missing and is left out of the features. A Parquet file is read piece by piece; features
+    that take, raw and encoded, more than `memory` bytes go to a temporary file. Columns that number the rows (a
+    frame's index, a first column without a name) are left out, with a note.
 
     Raises DataError for a missing target or feature column, duplicate or empty names, and columns that hold no single
     values; FormatError for a damaged file; MissingDependencyError without pyarrow; OutputError without room.
@@ -69,7 +75,9 @@ def read_table(
         wanted = columns if labelled is None else [*columns, labelled]
         step = max(1, CHUNK_BYTES // (8 * max(1, len(columns))))  # rows that are turned into an array at a time
         if is_text:
-            whole = read_text_table(table, wanted, target)
+            # As text, so that their type does not depend on which of them a file happens to hold: labels, and `texts`.
+            as_text = [column for column, name in zip(columns, feature_names or columns, strict=True) if name in texts]
+            whole = read_text_table(table, wanted, as_text if target is None else [*as_text, target])
             schema, n_rows, step = whole.schema, whole.num_rows, max(step, _LEAST_ROWS)
             tables = (whole.slice(first, step) for first in range(0, n_rows, step))
         else:

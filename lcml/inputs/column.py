@@ -43,6 +43,11 @@ class Column:
         return self.kind in ("category", "ordinal")
 
     @property
+    def was_text(self) -> bool:
+        """Whether some category can only have been read as a text, such as 007 or A4."""
+        return not all(map(_is_value, self.categories))
+
+    @property
     def spared(self) -> int:
         """Categories without a variable: the first of two."""
         return int(self.kind == "category" and len(self.categories) == 2 and not self.gaps and not self.shared)
@@ -153,11 +158,23 @@ def shown_text(category: str) -> str:
     return category if category in TRUTH else repr(category)
 
 
+def _is_value(text: str) -> bool:
+    """Whether lcml spells a number, a truth value or a date so."""
+    try:
+        return text in TRUTH or (shown_date(_days_of(text)) if _DATE.match(text) else spelling(float(text))) == text
+    except ValueError:
+        return False
+
+
+def _days_of(text: str) -> float:
+    return float(days(np.array([text], "datetime64"))[0])
+
+
 def _read(column: Column, text: str) -> float:
     """The number, or the days, that a text says; NaN where it says none."""
     try:
         if column.kind != "date":
             return float(text)
-        return float(days(np.array([text], "datetime64"))[0]) if _DATE.match(text) else np.nan
+        return _days_of(text) if _DATE.match(text) else np.nan
     except ValueError:
         return np.nan

@@ -69,6 +69,24 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, str]:
     return folder / "model.lcml", folder / "customers.csv", done.output
 
 
+@pytest.mark.parametrize("values", [("01", "02", "A4"), ("True", "False", "maybe"), ("1.50", "2.0", "x")])
+def test_categories_are_read_as_in_training_whatever_else_a_file_holds(tmp_path: Path, values: tuple[str, ...]) -> None:
+    """The first tells the class; of rows without the last a reader that looks at them alone makes numbers."""
+    frame = pd.DataFrame({"code": values * 80, "x": RNG.normal(size=240), "label": ["yes", "no", "no"] * 80})
+    frame.to_csv(tmp_path / "all.csv", index=False)
+    few = frame[frame.code != values[-1]]
+    few.to_csv(tmp_path / "few.csv", index=False)
+    assert run("train", tmp_path / "all.csv", "-o", tmp_path / "m.lcml", *QUICK).exit_code == 0
+    found = []
+    for name in ("all", "few"):
+        told = run("predict", tmp_path / "m.lcml", tmp_path / f"{name}.csv", "-o", tmp_path / "p.csv")
+        assert told.exit_code == 0, told.output
+        found.append(pd.read_csv(tmp_path / "p.csv"))
+    expected = found[0][(frame.code != values[-1]).to_numpy()].reset_index(drop=True)
+    pd.testing.assert_frame_equal(found[1], expected)
+    assert set(found[1].iloc[:, 0]) == {"yes", "no"}
+
+
 def test_every_source_gives_the_same_encoder_and_probabilities(tmp_path: Path) -> None:
     FRAME.to_csv(tmp_path / "a.csv", index=False)
     FRAME.to_csv(tmp_path / "a.tsv.gz", index=False, sep="\t")
