@@ -27,7 +27,7 @@ from lcml.explain.names import known_names
 from lcml.formats import load_model, save_model
 from lcml.inputs.columns import ColumnsEncoder
 from lcml.inputs.rows import Matrix, SparseMatrix, all_rows
-from lcml.inputs.table import from_frame, is_frame
+from lcml.inputs.table import from_frame, is_frame, is_gap
 from lcml.learning.table_learner import TableLearner
 from lcml.model.model import LogisticCircuit
 from lcml.runs.config import NO_MINIBATCH
@@ -121,6 +121,7 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         callback: Callback | None,
         engine: Engine | None,
     ) -> Self:
+        _check_labels(labels, "y")
         chosen = Parameters(**self.get_params(deep=False))
         before: Warm | None = self.__dict__.get("_warm") if chosen.warm_start else None
         check_classification_targets(labels)
@@ -247,6 +248,7 @@ class LogisticCircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         if len(pairs) != 1 or len(pairs[0]) != 2:
             raise DataError("eval_set: expected a pair of features and labels, or a list of one such pair")
         features, labels = self._features(*pairs[0])
+        _check_labels(labels, "eval_set")
         if len(unknown := np.setdiff1d(labels, self.classes_)):
             raise DataError(f"eval_set: the label {unknown[0]!r} is none of those in y; drop its examples")
         return Examples(features, np.searchsorted(self.classes_, labels))
@@ -319,3 +321,11 @@ def _model_classes(classes: NDArray[Any]) -> tuple[int, ...] | tuple[str, ...]:
         if len(set(values)) == len(classes):
             return tuple(values)  # type: ignore[return-value]  # of one type
     return tuple(str(value) for value in classes)
+
+
+def _check_labels(labels: NDArray[Any], name: str) -> None:
+    """DataError where one is missing."""
+    known = [isinstance(label, str) or not is_gap(label) for label in labels] if labels.dtype.kind in "fO" else []
+    if gaps := np.flatnonzero(~np.array(known, bool)).tolist():
+        more = f", nor have {len(gaps) - 1} others" if len(gaps) > 1 else ""
+        raise DataError(f"{name}: example {gaps[0]} has no label{more}; drop what has none")

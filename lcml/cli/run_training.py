@@ -235,8 +235,11 @@ def _next_steps(prepared: Prepared, outcome: Outcome, tracker: Tracker, exported
         f"lcml evaluate {model} {data}",
         f"lcml inspect {model}",
         f"lcml explain {model} {data}",
-        f"lcml export {model} -o {onnx}" if exported is None else f"lcml serve {onnx}",
     ]
+    if exported is not None:
+        steps.append(f"lcml serve {onnx}")
+    elif config.missing != "expected":
+        steps.append(f"lcml export {model} -o {onnx}")
     if exported is not None and exported.model_id is not None:
         steps.append(f"lcml register {exported.run_id} --name NAME --alias champion")
     return steps

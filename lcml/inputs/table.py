@@ -134,7 +134,7 @@ def raw_column(name: str, series: Any) -> tuple[RawColumn, NDArray[Any]]:
             return RawColumn(name), np.where(np.isnat(values), np.nan, values / np.timedelta64(1, "D"))
     listed = values.tolist()
     try:
-        distinct = [value for value in dict.fromkeys(listed) if not _is_gap(value)]
+        distinct = [value for value in dict.fromkeys(listed) if not is_gap(value)]
     except TypeError as error:
         raise DataError(f"column {name!r} holds no single values ({error}); drop it") from error
     if getattr(dtype, "ordered", False):
@@ -215,7 +215,7 @@ def days(dates: NDArray[Any]) -> NDArray[np.float64]:
     return np.where(gap, np.nan, found)
 
 
-def _is_gap(value: Any) -> bool:
+def is_gap(value: Any) -> bool:
     """None, NaN, what pandas writes for them, and the empty text."""
     empty = value is None or (isinstance(value, str | bytes) and not value)
     return empty or type(value).__name__ in ("NAType", "NaTType") or bool(value != value)

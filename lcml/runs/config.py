@@ -217,6 +217,8 @@ class TrainConfig:
             if self.learn.max_parameters is not None and self.learn.max_parameters < self.prune_to:
                 most = f"max_parameters, {self.learn.max_parameters}, to which it grows before"
                 raise SettingsError(f"prune_to: expected at most {most}, found {self.prune_to}")
+        if self.export and self.missing == "expected":
+            raise SettingsError("export: missing 'expected' has no ONNX graph; choose 'prior', or leave export out")
         if self.no_tracking and named:
             raise SettingsError(f"no_tracking and {named[0]} contradict each other; leave one out")
 

@@ -87,6 +87,16 @@ def test_categories_are_read_as_in_training_whatever_else_a_file_holds(tmp_path:
     assert set(found[1].iloc[:, 0]) == {"yes", "no"}
 
 
+@pytest.mark.parametrize("gap", [None, np.nan, pd.NA])
+def test_a_label_that_is_missing_is_named(gap: Any) -> None:
+    labels = FRAME.label.astype(object)
+    labels[[7, 9]] = gap
+    with pytest.raises(DataError, match="y: example 7 has no label, nor have 1 others; drop what has none"):
+        LogisticCircuitClassifier(**FEW).fit(ROWS, labels)
+    with pytest.raises(DataError, match="eval_set: example 7 has no label"):
+        LogisticCircuitClassifier(**FEW).fit(ROWS, FRAME.label, eval_set=(ROWS, labels))
+
+
 def test_every_source_gives_the_same_encoder_and_probabilities(tmp_path: Path) -> None:
     FRAME.to_csv(tmp_path / "a.csv", index=False)
     FRAME.to_csv(tmp_path / "a.tsv.gz", index=False, sep="\t")

@@ -196,6 +196,7 @@ def test_what_does_not_fit_the_data_is_refused(options: dict[str, object], messa
     [
         ({"view": ["window"]}, "view 'window': expected 'whole', 'patches' or a window"),
         ({"augment": "4"}, "augment '4': found '4'"),
+        ({"export": True, "missing": "expected"}, "export: missing 'expected' has no ONNX graph"),
         ({"average": True, "prune_to": 400}, "prune_to: fits once more, which undoes `average`"),
         ({"channels": ["red"]}, "channels: unknown 'red'; choose one or more, each once, of grey"),
         ({"channels": ["x+", "x+"]}, "channels: found"),
