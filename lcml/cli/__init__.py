@@ -2,6 +2,8 @@
 
 import errno
 import importlib
+import signal
+from types import FrameType
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -84,7 +86,13 @@ def _options(
 ) -> None: ...
 
 
+def _leave(number: int, frame: FrameType | None) -> NoReturn:
+    """Ends a command as an error does, so that no unfinished file stays."""
+    raise SystemExit(128 + number)
+
+
 def main() -> None:
     """The `lcml` program."""
     settle()
+    signal.signal(signal.SIGTERM, _leave)
     app()

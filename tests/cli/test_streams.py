@@ -68,6 +68,27 @@ def test_a_stderr_that_is_full_stops_no_training(tmp_path: Path) -> None:
     assert load_model(tmp_path / "iris.lcml").classes == ("setosa", "versicolor", "virginica")
 
 
+ENDED_WHILE_IT_WRITES = """
+import contextlib, os, signal, sys
+from lcml.cli import main
+from lcml.files import atomic_writer
+sys.argv = ["lcml", "--version"]
+with contextlib.suppress(SystemExit):
+    main()
+with atomic_writer("predictions.csv") as file:
+    file.write(b"label")
+    os.kill(os.getpid(), signal.SIGTERM)
+    print("went on")
+"""
+
+
+def test_a_command_that_is_ended_leaves_no_unfinished_file(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", ENDED_WHILE_IT_WRITES]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, "went on" in done.stdout, done.stderr) == (128 + signal.SIGTERM, False, "")
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_reader_that_comes_back_is_told_again() -> None:
     reader, writer = os.pipe()
     stream = open(writer, "w", encoding="ascii", errors="backslashreplace")  # noqa: SIM115  # it cannot be closed
